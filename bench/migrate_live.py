@@ -3,8 +3,8 @@
 """How long others wait while a PostgreSQL table is migrated, and how fast that is with an HNSW index on the old column.
 
 A server of its own holds a table of random documents with an index. A second connection reads a document, writes it and
-commits, over and over, while apply and then cutover run. Prints the rows per second of apply's pass, and the longest
-that the second connection waited in each step, beside its longest wait before:
+commits, over and over, while apply and then cutover run. Prints the rows per second of apply's pass, and for each step
+the longest that the second connection waited to read and to write, beside its longest waits before:
     python bench/migrate_live.py --rows 100000
     python bench/migrate_live.py --rows 100000 --into column
     python bench/migrate_live.py --rows 2000000 --width 64 --new-width 64 --hnsw "m = 4, ef_construction = 16"
@@ -41,24 +41,34 @@ class Other(threading.Thread):
     def __init__(self, address: str, rows: int) -> None:
         super().__init__(daemon=True)
         self.address, self.rows, self.stop = address, rows, threading.Event()
-        self.step, self.longest, self.errors = "before", dict[str, float](), list[str]()
-        self.done = dict[str, int]()
+        self.step, self.errors, self.done = "before", list[str](), dict[str, int]()
+        self.longest: dict[str, dict[str, float]] = {"read": {}, "write": {}}
 
     def run(self) -> None:
         random = np.random.default_rng(2)
         with psycopg.connect(self.address) as session:
             while not self.stop.is_set():
-                key, step, began = int(random.integers(self.rows)), self.step, time.monotonic()
+                key, step = int(random.integers(self.rows)), self.step
                 try:
-                    session.execute("SELECT body FROM docs WHERE id = %s", [key])
-                    session.execute("UPDATE docs SET body = %s WHERE id = %s", [str(began), key])
-                    session.commit()
+                    with self.timed("read", step):
+                        session.execute("SELECT body FROM docs WHERE id = %s", [key])
+                    with self.timed("write", step):
+                        session.execute("UPDATE docs SET body = %s WHERE id = %s", [str(time.monotonic()), key])
+                        session.commit()
                 except psycopg.Error as error:
                     self.errors.append(str(error))
                     session.rollback()
-                self.longest[step] = max(self.longest.get(step, 0), time.monotonic() - began)
                 self.done[step] = self.done.get(step, 0) + 1
                 time.sleep(.005)
+
+    @contextlib.contextmanager
+    def timed(self, what: str, step: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            waits = self.longest[what]
+            waits[step] = max(waits.get(step, 0), time.monotonic() - began)
 
     @contextlib.contextmanager
     def during(self, step: str) -> Iterator[None]:
@@ -125,8 +135,8 @@ def migrate(asked: argparse.Namespace, address: str) -> dict[str, object]:
             "rows per second": round(applied["rows_per_second"]),
             "index of the new vectors, s": round(applied["index_seconds"]), "verified": verified["whole"],
             "caught up in apply and cutover": applied["changed"] + cut["changed"], "errors": len(other.errors),
-            "longest wait, ms": {step: round(1000 * seconds) for step, seconds in other.longest.items()},
-            "writes": other.done}
+            **{f"longest wait to {what}, ms": {step: round(1000 * seconds) for step, seconds in waits.items()}
+               for what, waits in other.longest.items()}, "writes": other.done}
 
 
 if __name__ == "__main__":

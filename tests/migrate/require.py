@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from kedge.migrate import Error
 from kedge.migrate.store import Rows, Store
+from kedge.migrate.types import Id
 
 AStore = TypeVar("AStore", bound=Store)
 
@@ -41,3 +42,8 @@ def require_near(found: npt.ArrayLike, expected: npt.ArrayLike, share: float = 1
     """No value is further from the expected one than this share of the largest: processors round differently."""
     there, wanted = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     np.testing.assert_allclose(there, wanted, rtol=0, atol=share * np.abs(wanted).max(), err_msg=message)
+
+
+def number(key: Id) -> int:
+    """An id that is a number, in a store that may write it as a text."""
+    return int(str(key))

@@ -10,6 +10,7 @@ from kedge import migrate
 from kedge.migrate import Migration, check, draw, maps, quality, sample, say
 from kedge.migrate.stores.scores import fuse, unit
 from made_up import ROWS, spaces
+from require import number
 from steps import begin, facts, run, until
 
 
@@ -21,7 +22,7 @@ def test_a_sample_depends_on_ids_and_seed_alone() -> None:
         larger.add(ids[first:first + 700])
     backward.add(ids[::-1])
     assert forward.ids == backward.ids == larger.ids[:100]
-    assert len(set(forward.ids)) == 100 and 2000 < np.mean([int(key) for key in forward.ids]) < 3000
+    assert len(set(forward.ids)) == 100 and 2000 < np.mean([number(key) for key in forward.ids]) < 3000
     other = draw.Smallest(100, 4)
     other.add(ids)
     assert len(set(other.ids) & set(forward.ids)) < 20

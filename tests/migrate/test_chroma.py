@@ -24,7 +24,7 @@ from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.chroma import ChromaStore
 from limits import nearly_full, only_read, open_folder, small_disk
-from require import of_kind, require_errors, require_near, texts_of
+from require import number, of_kind, require_errors, require_near, texts_of
 
 Place = tuple[ClientAPI, str]  # and what addresses begin with
 
@@ -200,7 +200,7 @@ def test_a_search_finds_what_comparing_with_every_row_finds(tmp_path: pathlib.Pa
         fill(client, [str(n) for n in range(2000)], vectors, None)
         found, _ = open_store(f"chroma:{tmp_path}/db#docs").search(queries, 100)
     best = np.argsort(-(queries @ vectors.T), axis=1)[:, :100]
-    assert np.mean([len({*map(int, got)} & {*row.tolist()}) / 100 for got, row in zip(found, best)]) > .99
+    assert np.mean([len({*map(number, got)} & {*row.tolist()}) / 100 for got, row in zip(found, best)]) > .99
 
 
 @pytest.mark.long

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from kedge.migrate import Migration, open_store
+from kedge.migrate.types import Id
 from made_up import models, spaces
-from require import require_near, vectors_of
+from require import number, require_near, vectors_of
 
 pytestmark = pytest.mark.long
 
@@ -38,9 +39,10 @@ def postgresql(vectors: tuple[np.ndarray, np.ndarray]) -> Iterator[Make]:
 
     with server() as address, psycopg.connect(address, autocommit=True) as connection:
         def make(name: str, folder: pathlib.Path) -> str:
-            connection.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, body text, "
-                               f"embedding vector({vectors[0].shape[1]}))")
-            with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
+            key = "tenant_id, id" if name.startswith("keyed") else "id"
+            connection.execute(f"CREATE TABLE {name} (id bigint, body text, embedding vector({vectors[0].shape[1]}), "
+                               f"tenant_id int DEFAULT 1, PRIMARY KEY ({key}))")
+            with connection.cursor().copy(f"COPY {name} (id, body, embedding) FROM STDIN") as copy:
                 for n, row in enumerate(vectors[0]):
                     copy.write_row((n, str(n), str(row.tolist())))
             return f"{address}&table={name}&column=embedding&text=body"
@@ -148,7 +150,8 @@ def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind: str, tmp_pat
 
 
 class Writer(threading.Thread):
-    """Another session that gives documents other vectors, adds some and removes some, until it may not any more."""
+    """Another session that gives documents other vectors and keys, adds some and removes some, until it may not any
+    more."""
 
     def __init__(self, address: str, table: str, vectors: np.ndarray) -> None:
         super().__init__()
@@ -168,6 +171,8 @@ class Writer(threading.Thread):
                     elif self.writes % 10 == 1:
                         session.execute(f"INSERT INTO {self.table} (id, body, embedding) VALUES (%s, '0', %s)",
                                         [ROWS + self.writes, vector])
+                    elif self.writes % 10 == 2:
+                        session.execute(f"UPDATE {self.table} SET tenant_id = tenant_id + 1 WHERE id = %s", [key])
                     else:
                         session.execute(f"UPDATE {self.table} SET embedding = %s WHERE id = %s", [vector, key])
                 except psycopg.errors.DataException:  # the column has vectors of another width now
@@ -175,10 +180,10 @@ class Writer(threading.Thread):
                 self.writes += 1
 
 
-@pytest.mark.parametrize("into", ["", "column"])
-def test_nothing_is_lost_or_stale_with_a_writer_at_work(into: str, tmp_path: pathlib.Path, postgresql: Make,
+@pytest.mark.parametrize(("name", "into"), [("live", ""), ("live_column", "column"), ("keyed", "")])
+def test_nothing_is_lost_or_stale_with_a_writer_at_work(name: str, into: str, tmp_path: pathlib.Path, postgresql: Make,
                                                         vectors: tuple[np.ndarray, np.ndarray]) -> None:
-    folder, name = tmp_path / "killed", f"live{into}"
+    folder = tmp_path / "killed"
     prepare(folder, postgresql, name, vectors, into)
     config = folder / "migrate.toml"
     with Migration(config, alone=False) as migration:
@@ -201,10 +206,14 @@ def test_nothing_is_lost_or_stale_with_a_writer_at_work(into: str, tmp_path: pat
     with Migration(config, alone=False) as migration:
         old, new = ({key: row for batch in store.read() for key, row in zip(batch.ids, vectors_of(batch))}
                     for store in (migration.old, migration.new))
-        assert set(old) == set(new) and any(int(key) >= ROWS for key in old)
+        assert set(old) == set(new) and any(number_in(key) >= ROWS for key in old)
         real = migration.journal.real()
         translated = [key for key in old if key not in real]
         expected = migration.translate(migration.translator(), np.stack([old[key] for key in translated]))
         require_near(np.stack([new[key] for key in translated]), expected)
         for key in real:
-            require_near(new[key], vectors[1][int(key)])
+            require_near(new[key], vectors[1][number_in(key)])
+
+
+def number_in(key: Id) -> int:
+    return number(key[-1] if isinstance(key, tuple) else key)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What applications write between a cutover and a rollback, and over one another's vectors, is neither lost nor stale.
 """
+import json
+
 import numpy as np
 import psycopg
 import pytest
@@ -118,6 +120,32 @@ def test_notes_that_are_kept_cost_nothing_to_who_reads_the_others(table: str, sq
     plan = sql.execute(f"EXPLAIN SELECT mark, id, what, by FROM {notes} WHERE mark > 0 AND NOT seen ORDER BY mark "
                        "LIMIT 4096").fetchall()
     assert any(f"{notes}_mark_idx" in line for line, in plan), plan
+
+
+@pytest.mark.parametrize("into", ["", "column"])
+def test_documents_that_nobody_embedded_are_listed_after_a_rollback(table: str, sql: psycopg.Connection, into: str,
+                                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    until("cutover", table, into)
+    sql.execute("INSERT INTO docs (id, body) VALUES (1000, '350'), (1001, '351'), (1002, ''), (1003, NULL), (1004, "
+                "'9')")
+    sql.execute("UPDATE docs SET body = '352' WHERE id = 1001")
+    if into:
+        sql.execute("UPDATE docs SET embedding = %s WHERE id = 1004", [text_of(spaces()[1][9])])
+    else:
+        embed(sql, 1004, 9)
+    assert run("rollback") == 0
+    said = capsys.readouterr().out
+    assert "1 documents came or changed since the cutover" in said and "vector of their old one" not in said
+    assert "2 have a text and no vector of either model: 1000, 1001\n" in said
+    with open("migrate.rollback.jsonl") as file:
+        listed = {line["id"]: line["text"] for line in map(json.loads, file)}
+    assert listed == {1000: "350", 1001: "352", 1004: "9"}
+    assert run("cutover", "-q") == 1 and run("apply", "-q") == 0 and run("verify", "-q") == 0
+    assert run("cutover", "-q") == 0 and run("top-up", "-q") == 0
+    near = f"SELECT count(embedding) FROM {'docs' if into else 'kedge_docs'} WHERE id IN (1000, 1001)"
+    assert value(sql, near) == 2
+    assert run("rollback", "--json") == 0
+    assert facts(capsys)["without_vector"] == []
 
 
 def test_old_vectors_of_texts_that_are_the_same_stay(table: str, sql: psycopg.Connection) -> None:

@@ -14,7 +14,7 @@ from kedge import migrate
 from kedge.migrate.stores import postgres_link, postgres_lock
 from made_up import spaces
 from postgres_tables import columns, link_of, value
-from require import require_near, vectors_of
+from require import number, require_near, vectors_of
 from steps import facts, run
 
 ROWS = 300
@@ -69,7 +69,7 @@ def test_what_others_change_is_caught_up_without_a_column_that_says_so(table: st
     until("apply", table, into)
     with migrate.Migration(alone=False) as one:
         real = next(key for key in one.journal.sample()[0])
-    for key in (1, 2, int(real)):
+    for key in (1, 2, number(real)):
         edit(sql, key)
     sql.execute("INSERT INTO docs VALUES (1000, '7', %s)", [text_of(spaces()[0][350])])
     sql.execute("DELETE FROM docs WHERE id = 9")
@@ -79,7 +79,7 @@ def test_what_others_change_is_caught_up_without_a_column_that_says_so(table: st
     assert run("apply", "--json") == 0
     found = facts(capsys)
     assert (found["arrived"], found["changed"]) == (1, 3) and found["removed"] <= 1
-    require_translated(1, 2, int(real), 1000)
+    require_translated(1, 2, number(real), 1000)
     assert run("verify", "--json", "--rows", 400) == 0
     assert facts(capsys)["noted"] == 0
     edit(sql, 3)  # after verify
@@ -154,7 +154,7 @@ class Application(threading.Thread):
         self.longest, self.edited = 0.0, set[int]()
 
     def run(self) -> None:
-        with psycopg.connect(self.address) as session:
+        with psycopg.connect(self.address, prepare_threshold=None) as session:  # so that a pool can be between
             while not self.stop.is_set():
                 key = int(np.random.default_rng().integers(100, 200))
                 began = time.monotonic()
@@ -361,7 +361,7 @@ def test_the_end_leaves_only_what_is_asked_for(table: str, sql: psycopg.Connecti
 
 
 @pytest.mark.long
-def test_models_of_one_width_are_told_apart_by_what_a_session_says(table: str, folder: pathlib.Path,
+def test_models_of_one_width_are_told_apart_by_what_a_session_says(table: str, folder: pathlib.Path, address: str,
                                                                    sql: psycopg.Connection) -> None:
     np.save(folder / "new_model.npy", spaces()[1][:, :12])
     until("cutover", table, "column")
@@ -370,7 +370,15 @@ def test_models_of_one_width_are_told_apart_by_what_a_session_says(table: str, f
         with pytest.raises(psycopg.errors.CheckViolation, match="has vectors of another model since it was cut over"):
             statement()
     sql.execute("UPDATE docs SET body = body, embedding = embedding WHERE id = 7")
-    sql.execute("SET kedge.model = 'new'")
+    with sql.transaction():
+        sql.execute("SET LOCAL kedge.model = 'new'")
+        edit(sql, 6)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        edit(sql, 7)
+    sql.execute("ALTER ROLE postgres SET kedge.model = 'new'")
+    with psycopg.connect(address) as by_role:
+        edit(by_role, 6, sign=-2)
+    sql.execute("ALTER ROLE postgres RESET kedge.model; SET kedge.model = 'new'")
     sql.execute(add, [1000, text_of(spaces()[1][7, :12])])
     edit(sql, 7)
     sql.execute("RESET kedge.model")

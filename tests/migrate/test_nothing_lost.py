@@ -15,7 +15,7 @@ from kedge.migrate.stores.npy import NpyStore
 from kedge.migrate.stores.scores import unit
 from made_up import ROWS, spaces
 from qdrant_client import QdrantClient
-from require import require_near, vectors_of
+from require import number, require_near, vectors_of
 from steps import facts, run, until
 
 pytestmark = pytest.mark.long
@@ -32,7 +32,7 @@ def test_documents_that_go_and_come_back_are_not_taken_for_real(folder: pathlib.
     old, new = spaces()
     until("apply")
     with migrate.Migration() as one:
-        gone = int(one.journal.sample()[0][0])
+        gone = number(one.journal.sample()[0][0])
     change_old(lambda rows: rows.__setitem__(gone, np.nan))
     assert run("apply", "-q") == 0
     with migrate.Migration() as one:
@@ -51,7 +51,7 @@ def test_real_vectors_of_documents_that_changed_or_went_since_the_sample_are_not
     old, _ = spaces()
     until("fit")
     with migrate.Migration() as one:
-        changed, gone = (int(key) for key in one.journal.sample()[0][:2])
+        changed, gone = (number(key) for key in one.journal.sample()[0][:2])
 
     def change(rows: np.ndarray) -> None:
         rows[changed], rows[gone] = -old[changed], np.nan

@@ -13,7 +13,7 @@ from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import link_of, ones, value
-from require import of_kind, require_errors, vectors_of
+from require import number, of_kind, require_errors, vectors_of
 
 pytestmark = pytest.mark.long
 
@@ -100,7 +100,7 @@ def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> 
         with pytest.raises(Missing, match=says):
             open_store(f"{address}&{query}").describe()
     for query, says in (("table=docs&column=id", "docs.id is of type integer; expected vector or halfvec"),
-                        ("table=docs&id=changed", "the column 'changed' has no unique index"),
+                        ("table=docs&id=changed", "there is no unique index on 'changed'"),
                         ("table=pg_stat_activity", "pg_stat_activity is not a table")):
         with pytest.raises(UsageError, match=says):
             open_store(f"{address}&{query}").describe()
@@ -108,7 +108,7 @@ def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> 
     with pytest.raises(UsageError, match="the table has the vector columns title, embedding; add &column=NAME"):
         open_store(f"{address}&table=docs").describe()
     sql.execute("ALTER TABLE docs DROP CONSTRAINT docs_pkey")
-    with pytest.raises(UsageError, match="no primary key of one column; if a column is unique by itself, CREATE"):
+    with pytest.raises(UsageError, match="no primary key; if a column is unique, or some together, CREATE UNIQUE"):
         open_store(f"{address}&table=docs&column=embedding").describe()
     sql.execute("DROP TABLE docs")
     with pytest.raises(Missing):
@@ -247,7 +247,7 @@ def test_killed_at_thirty_moments(sql: psycopg.Connection, address: str, docs: S
         assert np.array_equal(np.concatenate([vectors_of(batch) for batch in found]), expected)
         if len(names) > 1:
             new_docs = docs if switched else new
-            rows = [(int(one), row) for batch in new_docs.read() for one, row in zip(batch.ids, vectors_of(batch))]
+            rows = [(number(one), row) for batch in new_docs.read() for one, row in zip(batch.ids, vectors_of(batch))]
             assert len(rows) % step == 0 and all((row == one + 1).all() for one, row in rows)
             assert new_docs.describe().owner == "one" and (not switched or len(rows) == ROWS)
             filled.add((switched, len(rows)))

@@ -11,6 +11,7 @@ from kedge.migrate.store import open_store
 from kedge.migrate.stores import postgres_link, postgres_lock, postgres_view
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import WIDTH, fill, link_of, rows_of, value
+from require import number
 from steps import run
 from test_live_tables import ROWS, table, until
 
@@ -104,7 +105,7 @@ def test_a_row_that_someone_holds_keeps_nobody_from_the_others(table: str, sql: 
     """A batch that waits for one row lets go of those that it has locked."""
     until("cutover", table, into)
     with Migration(alone=False) as one:
-        last = max(set(range(ROWS)) - {int(key) for key in one.journal.drawn_ids()})
+        last = max(set(range(ROWS)) - {number(key) for key in one.journal.drawn_ids()})
     idle = psycopg.connect(address)
     idle.execute("UPDATE docs SET body = '1' WHERE id = %s", [last])
     with Step("top-up"), idle:  # which lets go of the row before the step is waited for

@@ -17,7 +17,7 @@ from kedge.migrate.embed import BATCH_TEXTS
 from kedge.migrate.store import Contents
 from kedge.migrate.stores.scores import unit
 from made_up import NEW, OLD, ROWS, spaces
-from require import require_near
+from require import number, require_near
 from steps import begin, facts, run, until
 
 
@@ -48,7 +48,7 @@ def test_a_sample_leaves_out_what_cannot_be_translated(folder: pathlib.Path,
     begin("--embed", "models:new")
     assert run("sample", "-q") == 0
     ids, _, _ = migration().journal.sample()
-    assert len(ids) == 120 and min(map(int, ids)) >= 200
+    assert len(ids) == 120 and min(map(number, ids)) >= 200
 
 
 def test_the_sample_is_embedded_once(folder: pathlib.Path) -> None:
@@ -110,7 +110,7 @@ def test_apply_is_what_the_map_gives(folder: pathlib.Path, migration: Callable[[
     before = (folder / "docs.npy").read_bytes()
     until("apply")
     one = migration()
-    ids = [int(key) for key in one.journal.sample()[0]]
+    ids = [number(key) for key in one.journal.sample()[0]]
     expected = one.translator().transform(old, normalize=True)
     expected[ids] = unit(new[ids])
     np.testing.assert_array_equal(np.load("docs_new.npy"), expected)

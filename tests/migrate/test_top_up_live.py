@@ -9,7 +9,7 @@ import pytest
 import test_live_tables
 from kedge import migrate
 from made_up import spaces
-from require import require_near
+from require import number, require_near
 from steps import facts, run
 from test_live_tables import PLACES, text_of, until
 
@@ -63,7 +63,7 @@ def test_a_text_that_is_edited_after_the_cutover_is_embedded_again(table: str, s
 
 def sampled(count: int) -> list[int]:
     with migrate.Migration(alone=False) as one:
-        return [int(key) for key in one.journal.sample()[0][:count]]
+        return [number(key) for key in one.journal.sample()[0][:count]]
 
 
 @pytest.mark.parametrize("into", PLACES)

@@ -108,7 +108,7 @@ def is_missing(store: Store) -> bool:
 def first_pass(migration: Migration, pace: Pace, quiet: bool) -> None:
     """All rows in the store's order, from where the last run was stopped."""
     journal = migration.journal
-    after = journal.fact("apply_after")
+    after: Id | None = draw.as_id(journal.fact("apply_after"))
     if after is not None and not list(migration.old.read(ids=[after], vectors=False)):
         # Not every store knows what comes behind a row that is gone. Writing rows again changes nothing.
         after = None
@@ -163,7 +163,7 @@ def catch_up(migration: Migration, undoable: bool = False) -> dict[str, int]:
     """
     journal = migration.journal
     caught = by_notes(migration) if migration.watched else by_comparing(migration, undoable)
-    differ = [Note(0, key, "old") for key in journal.fact("differ", [])]  # as verify found
+    differ = [Note(0, key, "old") for key in journal.ids("differ")]  # as verify found
     for first in range(0, len(differ), BATCH_ROWS):
         caught = sums(caught, follow(migration, differ[first:first + BATCH_ROWS]))
     if differ and not undoable:
@@ -212,7 +212,7 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
             journal.embedded_from([key])[key] == int(draw.fingerprints(old[key][None])[0])}
     out_of_date = [found[-1] for key, found in about.items() if key not in theirs | real]
     again = new.take_over(journal.owner, out_of_date) if out_of_date and migration.watched else set()
-    stay = theirs | real | again | set(journal.fact("only_new", []))
+    stay = theirs | real | again | set(journal.ids("only_new"))
     if migration.switched:  # then an old vector that did not change is no better than the new one
         stay |= {key for key, found in about.items() if not {note.what for note in found} & {"old", "gone"}}
     wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
@@ -268,7 +268,7 @@ def by_comparing(migration: Migration, undoable: bool = False) -> dict[str, int]
     mark, since = old.newest(), journal.fact("changed_from")
     arrived = translate_ids(migration, list(old.not_in(new)))
     # What came to the new vectors alone, between a cutover and a rollback, is not gone.
-    only_new = set(journal.fact("only_new", []))
+    only_new = set(journal.ids("only_new"))
     gone = [key for key in new.not_in(old) if key not in only_new]
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)

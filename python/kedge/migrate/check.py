@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import BadFile, Error, UsageError
 from . import cut_offs, maps, quality, worth
+from .draw import as_text
 from .fused import search
 from .migration import Migration, usable
 from .quality import Interval, Judgements, Measured
@@ -119,7 +120,7 @@ def make_bench(migration: Migration, queries: Queries | None, ids: Sequence[Id],
 
 def read_judgements(path: str, queries: int, ids: Sequence[Id] | None = None) -> Judgements:
     """{query: {document: grade}}: documents by their place in the sample's ids, or all of them by their ids as text."""
-    place = None if ids is None else {str(key): n for n, key in enumerate(ids)}
+    place = None if ids is None else {as_text(key): n for n, key in enumerate(ids)}
     try:
         if str(path).endswith(".npy"):
             lines = np.load(path, allow_pickle=False).tolist()
@@ -156,7 +157,7 @@ def whole_store(migration: Migration, old_queries: Vectors, new_queries: Vectors
             for n in (n for n, key in enumerate(some) if key in real):
                 rows[n] = real[some[n]]
             ranking.add(some, batch.matrix[good], rows)
-    measured = {way: {"ndcg": np.array([quality.ndcg([str(key) for key in found[query]], judged[query])
+    measured = {way: {"ndcg": np.array([quality.ndcg([as_text(key) for key in found[query]], judged[query])
                                         for query in sorted(judged) if judged[query]])}
                 for way, found in ranking.ways().items()}
     scores = {way: quality.interval(values["ndcg"]) for way, values in measured.items()}
@@ -236,7 +237,7 @@ def in_the_store(migration: Migration) -> dict[str, Interval]:
     found: dict[str, Interval] = {}
     for way, (old_queries, new_queries) in ways.items():
         lists, _ = search((old, new), old_queries, new_queries, quality.K)
-        scores = quality.interval([quality.ndcg([str(key) for key in ids], judged[query])
+        scores = quality.interval([quality.ndcg([as_text(key) for key in ids], judged[query])
                                    for query, ids in zip(asked, lists)])
         if scores is not None:
             found[way] = scores

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +24,22 @@ def keys(ids: Sequence[Id], seed: int = 0) -> npt.NDArray[np.uint64]:
     return found
 
 
-def as_key(key: Id) -> Id | bytes:
-    """An id as SQLite keeps it: its integers end at 2**63, while some stores' go up to 2**64."""
-    return str(key).encode() if isinstance(key, int) and key >= 2**63 else key
+def as_key(key: Id) -> int | str | bytes:
+    """An id as SQLite keeps it: its integers end at 2**63, while some stores' go up to 2**64, and it has no tuples."""
+    return as_text(key).encode() if isinstance(key, tuple) or isinstance(key, int) and key >= 2**63 else key
 
 
-def as_id(key: Id | bytes) -> Id:
-    """What as_key was given."""
-    return int(key) if isinstance(key, bytes) else key
+def as_id(key: Any) -> Id:
+    """What as_key was given, or what JSON has made of an id."""
+    if isinstance(key, bytes):
+        key = json.loads(key)
+    found: Id = tuple(key) if isinstance(key, list) else key
+    return found
+
+
+def as_text(key: Any) -> str:
+    """An id as files have it where all is text: 7, or [7, "a"] if it has several parts."""
+    return json.dumps(key, ensure_ascii=False) if isinstance(key, (tuple, list)) else str(key)
 
 
 def text_version(text: str) -> str:

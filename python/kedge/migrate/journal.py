@@ -119,6 +119,10 @@ class Journal:
         found = self.rows("SELECT value FROM facts WHERE name = ?", name)
         return json.loads(found[0][0]) if found else default
 
+    def ids(self, name: str) -> list[Id]:
+        """A fact that is a list of ids."""
+        return [as_id(key) for key in self.fact(name, [])]
+
     def note(self, **facts: object) -> None:
         """Remembers facts; None forgets one."""
         with self.together():
@@ -272,7 +276,7 @@ class Journal:
         written = set(ids)
         with self.together():
             self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(as_key(key),) for key in written])
-            differ = self.fact("differ", [])
+            differ = self.ids("differ")
             if not written.isdisjoint(differ):
                 self.note(differ=[key for key in differ if key not in written])
 

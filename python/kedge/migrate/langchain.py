@@ -16,6 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
+from .draw import as_text
 from .migration import CONFIG
 from .text_search import TextSearch
 
@@ -38,7 +39,7 @@ class FusedRetriever(BaseRetriever):
         return await asyncio.to_thread(self._found, query)
 
     def _found(self, query: str) -> list[Document]:
-        return [Document(id=str(hit.id), page_content=hit.text or "", metadata={"id": hit.id, "score": hit.score})
+        return [Document(id=as_text(hit.id), page_content=hit.text or "", metadata={"id": hit.id, "score": hit.score})
                 for hit in self._search(query, self.k)]
 
     def close(self) -> None:

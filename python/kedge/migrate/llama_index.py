@@ -14,6 +14,7 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
+from .draw import as_text
 from .migration import CONFIG
 from .text_search import TextSearch
 
@@ -26,7 +27,7 @@ class FusedRetriever(BaseRetriever):
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=TextNode(id_=str(hit.id), text=hit.text or ""), score=hit.score)
+        return [NodeWithScore(node=TextNode(id_=as_text(hit.id), text=hit.text or ""), score=hit.score)
                 for hit in self.search(query_bundle.query_str, self.k)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

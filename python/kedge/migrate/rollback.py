@@ -33,9 +33,9 @@ def rollback(migration: Migration, drop: bool = False, yes: bool = False, fire_t
         if migration.place.shares_documents:
             agree_on_triggers(migration, migration.old, fire_triggers)
         switch_back(migration)
-    found.update(only_new=len(journal.fact("only_new", [])), translated_back=journal.listed("translated_back"),
-                 old_text=journal.listed("old_text"))
-    found["to_embed"] = list_ids(migration, [*found["translated_back"], *found["old_text"]])
+    lists = {name: journal.listed(name) for name in ("translated_back", "old_text", "without_vector")}
+    found.update(only_new=len(journal.fact("only_new", [])), **lists)
+    found["to_embed"] = list_ids(migration, [key for ids in lists.values() for key in ids])
     if drop:
         found["removed"] = remove(migration)
         journal.start_over()
@@ -81,6 +81,7 @@ def switch_back(migration: Migration) -> None:
         raise
     if migration.beside.stays:  # where nobody is kept out, the last few come after the switch
         translate_back(migration)
+    journal.add_to("without_vector", place.without_vector())
     journal.note(switched=None, switching_back=None, verified=None)
 
 
@@ -114,7 +115,9 @@ def noted(migration: Migration, last: Sequence[Note]) -> None:
     stale = [*ids["text"], *(key for key in ids["old"] if key in edited)]
     made = still_real(migration, stale)  # by top-up, of the new text
     back(migration, [*(key for key in ids["new"] if key not in right), *made])
-    migration.journal.add_to("old_text", [key for key in stale if key not in made])
+    # Others never had a vector.
+    kept = {key for rows in migration.old.read(ids=stale, vectors=False) for key in rows.ids} if stale else set()
+    migration.journal.add_to("old_text", [key for key in stale if key in kept and key not in made])
 
 
 def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> set[Id]:

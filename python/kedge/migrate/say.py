@@ -206,6 +206,9 @@ def rollback(found: Found) -> Iterator[str]:
                f"translated from the new ones: {_some(found['translated_back'])}")
     if found["old_text"]:
         yield f"{len(found['old_text']):,} have a new text and the vector of their old one: {_some(found['old_text'])}"
+    if found["without_vector"]:
+        yield (f"{len(found['without_vector']):,} have a text and no vector of either model: "
+               f"{_some(found['without_vector'])}")
     if found["to_embed"]:
         yield f"all of these are in {found['to_embed']}; have the old model embed them"
     if found["only_new"] and not found["dropped"]:

@@ -32,7 +32,8 @@ BATCH_ROWS = 4096
 
 @dataclasses.dataclass
 class Rows:
-    """A batch in the store's own order. Ids are int or str; vectors are float32, one row for each id, or None."""
+    """A batch in the store's own order. Ids are int or str, or tuples of these; vectors are float32, one row for
+    each id, or None."""
     ids: list[Id]
     vectors: Vectors | None = None
     texts: list[str | None] | None = None
@@ -182,6 +183,10 @@ class Store(abc.ABC):
     def all_documents(self) -> Iterator[list[Id]]:
         """The ids of all documents that have a text or a vector, in batches; most stores have none without a vector."""
         return (rows.ids for rows in self.read(vectors=False))
+
+    def without_vector(self) -> Iterator[Id]:
+        """The ids of the documents that have a text and no vector here; most stores have none such."""
+        return iter(())
 
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """The documents of these ids that exist."""

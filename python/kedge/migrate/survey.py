@@ -32,7 +32,7 @@ def plan(migration: Migration, quiet: bool = True) -> Found:
     texts = Texts(migration)
     found.update(store=place.shown, width=contents.width, kind=contents.kind, metric=contents.metric,
                  index=contents.index, texts=texts.there, atomic=contents.atomic, triggers=place.triggers(),
-                 unseen=place.unseen(), read_rows_per_second=glance.rows / seconds,
+                 unseen=place.unseen(), read_rows_per_second=glance.rows / max(seconds, 1e-9),
                  sample=min(migration.config.sample, found["usable"]),
                  password_left_out=str(migration.path) if migration.password_left_out else None)
     found.update(cost(migration, texts, found, seconds))

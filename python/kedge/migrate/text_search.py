@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from .._errors import UsageError
+from .draw import as_text
 from .embed import embedder
 from .fused import search
 from .migration import CONFIG, Migration
@@ -44,7 +45,7 @@ class TextSearch:
             raise UsageError(f"a search by text needs the {which} model to embed the query; give {which}_model, or "
                              f"name it in {migration}"
                              + ("" if which == "new" else "; or say old_encoder = \"gone\" there"))
-        self.file = ({str(key): text for key, text in read_texts(config.texts).items()} if config.texts else None)
+        self.file = read_texts(config.texts) if config.texts else None
 
     def __call__(self, text: str, k: int = 10) -> list[Hit]:
         assert self.new is not None
@@ -56,7 +57,7 @@ class TextSearch:
 
     def _texts(self, ids: list[Id]) -> dict[Id, str | None]:
         if self.file is not None:
-            return {key: self.file.get(str(key)) for key in ids}
+            return {key: self.file.get(as_text(key)) for key in ids}
         found: dict[Id, str | None] = {}
         for rows in self.migration.place.read(ids=ids, vectors=False, texts=True) if ids else ():
             found.update(zip(rows.ids, rows.texts or [None] * len(rows)))

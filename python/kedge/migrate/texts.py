@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .._errors import BadFile, Error
+from .draw import as_text
 from .migration import Migration
 from .store import Document
 from .types import Id, Vectors
 
 
-def read_texts(path: str) -> dict[Id, str]:
-    """{id: text} of a .txt, whose line n is document n, or of a .jsonl with id and text."""
+def read_texts(path: str) -> dict[str, str]:
+    """{id as text: text} of a .txt, whose line n is document n, or of a .jsonl with id and text."""
     file = pathlib.Path(path)
     try:
         lines = file.read_text("utf-8").split("\n")
@@ -24,12 +25,14 @@ def read_texts(path: str) -> dict[Id, str]:
         raise BadFile(f"{file} is not UTF-8; convert it, for instance with iconv") from None
     lines = lines[:-1] if lines[-1] == "" else lines
     if file.suffix != ".jsonl":
-        return dict(enumerate(lines))
-    found: dict[Id, str] = {}
+        return {str(number): line for number, line in enumerate(lines)}
+    found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-            found[record["id"]] = str(record["text"])
+            if isinstance(record["id"], dict):
+                raise TypeError
+            found[as_text(record["id"])] = str(record["text"])
         except (ValueError, KeyError, TypeError):
             raise BadFile(f"{file} line {number}: expected an object such as "
                           '{"id": 7, "text": "..."}') from None
@@ -49,8 +52,7 @@ class Texts:
 
     def __init__(self, migration: Migration) -> None:
         # 7 and "7" are alike: Chroma's ids are all texts, and a line has a number.
-        self.file = ({str(key): text for key, text in read_texts(migration.config.texts).items()}
-                     if migration.config.texts else None)
+        self.file = read_texts(migration.config.texts) if migration.config.texts else None
         # After a cutover either place has them; the one that holds every document is the new one.
         self.store, self.old, self.switched = migration.place, migration.old, migration.switched
         self.there = self.file is not None or self.store.describe().texts
@@ -73,7 +75,7 @@ class Texts:
         if self.file is None:
             return found
         # Nobody edits the file meanwhile: the store's vector tells whether the document changed.
-        return {key: document._replace(text=self.file.get(str(key))) for key, document in found.items()}
+        return {key: document._replace(text=self.file.get(as_text(key))) for key, document in found.items()}
 
     def require(self, what: str) -> None:
         if not self.there:

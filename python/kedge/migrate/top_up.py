@@ -188,7 +188,7 @@ def hand_out(migration: Migration, until: int) -> int:
     """Without a model of its own: writes down what the user embeds, and which version of it that is. Returns how many
     documents applications have embedded themselves."""
     journal, theirs = migration.journal, Theirs(migration)
-    chosen: list[Id] = [key for key, _, _ in journal.fact("handed_out", [])]
+    chosen: list[Id] = [draw.as_id(key) for key, _, _ in journal.fact("handed_out", [])]
     if chosen and os.path.exists(journal.fact("handed_out_file")):
         return 0  # it may be under way, and these are the versions that it is of
     worth_most = [] if chosen else most_worth(migration)
@@ -209,7 +209,7 @@ def take(migration: Migration, path: str) -> int:
     vectors = read_matrix(path, len(handed_out), "document of the file that top-up wrote")
     models.require_new(migration, vectors)
     ids, versions, before = zip(*handed_out)
-    migration.journal.embedded(ids, before, versions, vectors)
+    migration.journal.embedded([draw.as_id(key) for key in ids], before, versions, vectors)
     edited = write_real(migration)
     migration.journal.note(handed_out=None, handed_out_file=None)
     return edited

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Id: TypeAlias = int | str
+Id: TypeAlias = int | str | tuple[int | str, ...]  # a tuple of the parts of a key that has several
 Moment: TypeAlias = int | float | str  # a value of the 'changed' column
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]

@@ -27,7 +27,7 @@ def verify(migration: Migration, rows: int = ROWS) -> Found:
     lacks = list(old.not_in(new))
     # Rows that cannot be translated are not there on purpose, and neither is their translation.
     lost = [key for batch in read_ids(old, lacks) for key, use in zip(batch.ids, usable(batch.matrix)) if use]
-    only_new = set(journal.fact("only_new", []))  # what came between a cutover and a rollback
+    only_new = set(journal.ids("only_new"))  # what came between a cutover and a rollback
     extra = [key for key in new.not_in(old) if key not in only_new]
     watched = migration.watched
     compared = compare(migration, rows)

@@ -158,7 +158,7 @@ class DuckdbStore(Store):
         key, column = quoted(self.key), quoted(place.column)
         text = self.options.get("text") if texts and not place.apart else None
         asked = [key] + [column] * vectors + ([f"CAST({quoted(text)} AS VARCHAR)"] if text else [])
-        where, values = [f"{column} IS NOT NULL"], list[Moment]()
+        where, values = [f"{column} IS NOT NULL"], list[Any]()
         if after is not None:
             where, values = [*where, f"{key} > ?"], [after]
         if changed is not None and "changed" in self.options and not place.apart:

@@ -56,7 +56,7 @@ def named(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def literal(value: Moment) -> str:
+def literal(value: Moment | Id) -> str:
     """A value as SQL."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"

@@ -281,7 +281,7 @@ class MilvusStore(Store):
         self._client = self._known = None
 
 
-def literal(value: Moment) -> str:
+def literal(value: Moment | Id) -> str:
     """A value as Milvus' expressions have it."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

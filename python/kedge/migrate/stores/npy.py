@@ -82,7 +82,7 @@ class NpyStore(Store):
              vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         rows = self._open()
         wanted = (np.array(sorted(set(ids)), np.int64) if ids is not None
-                  else np.arange(0 if after is None else int(after) + 1, len(rows)))
+                  else np.arange(0 if after is None else int(str(after)) + 1, len(rows)))
         wanted = wanted[(wanted >= 0) & (wanted < len(rows))]
         for first in range(0, len(wanted), size):
             batch = wanted[first:first + size]

@@ -80,9 +80,9 @@ def turns(connection: Connection, table: Table, number: int, ids: list[Id]) -> l
     if not worth_turns(connection, table.oid, number):
         return [range(len(ids))]
     places: dict[Id, int] = dict(connection.execute(sql.SQL(
-        "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY d.ctid) FROM "
-        "{} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
-            sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
+        "SELECT {}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY d.ctid) FROM {} d "
+        "WHERE {}").format(table.key.out("d"), table.name, table.key.among("d")), table.key.given(ids),
+        binary=True).fetchall())
     found: list[list[int]] = [[] for _ in range(TURNS)]
     for n, one in enumerate(ids):
         found[places.get(one, 0) % TURNS].append(n)

@@ -19,20 +19,20 @@ from .postgres_watch import fire_for_replicas_too
 
 # Who writes a vector and then, in the same transaction, the text that it was made of has left nothing stale.
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, {id_schema}, pg_temp AS $keep$
+SET search_path = pg_catalog, {schemas}, pg_temp AS $keep$
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
     TRUNCATE {side};
   ELSIF TG_OP = 'DELETE' THEN
-    DELETE FROM {side} WHERE {id} = OLD.{id};
+    DELETE FROM {side} s WHERE {of_side} = {of_old};
   ELSIF TG_OP = 'INSERT' THEN
-    INSERT INTO {side} ({id}, theirs) VALUES (NEW.{id}, false) ON CONFLICT DO NOTHING;
+    INSERT INTO {side} ({key}, theirs) VALUES ({new}, false) ON CONFLICT DO NOTHING;
   ELSIF TG_ARGV[0] = 'key' THEN
-    UPDATE {side} SET {id} = NEW.{id} WHERE {id} = OLD.{id} AND NOT EXISTS (
-      SELECT 1 FROM {side} WHERE {id} = NEW.{id});
+    UPDATE {side} s SET ({key}) = ROW({new}) WHERE {of_side} = {of_old} AND NOT EXISTS (
+      SELECT 1 FROM {side} s WHERE {of_side} = {of_new});
   ELSE
-    UPDATE {side} SET stale = true WHERE {id} = NEW.{id} AND embedding IS NOT NULL AND NOT stale AND
-      xmin::text <> (txid_current() % 4294967296)::text;
+    UPDATE {side} s SET stale = true WHERE {of_side} = {of_new} AND embedding IS NOT NULL AND NOT stale AND
+      s.xmin::text <> (txid_current() % 4294967296)::text;
   END IF;
   RETURN NULL;
 END $keep$"""
@@ -45,17 +45,20 @@ def _function(side: Table) -> sql.Identifier:
 def make(connection: Connection, table: Table, side: Table, text: str | None, every: bool) -> None:
     """Makes the triggers, anew if some of them are there, with one lock on the table. every: whether each document that
     comes belongs to the side table, and not only those that meet a condition."""
-    function, id_name = _function(side), table.id
+    function, key = _function(side), table.key
     row = "CREATE TRIGGER {} AFTER {} ON {} FOR EACH ROW {}EXECUTE FUNCTION {}({})"
     events: list[tuple[str, sql.Composable, sql.Composable, str]] = [("gone", sql.SQL("DELETE"), sql.SQL(""), "")]
     if every:
         events.append(("came", sql.SQL("INSERT"), sql.SQL(""), ""))
-    for name, column in (("key", id_name), ("text", sql.Identifier(text) if text else None)):
-        if column is not None:
-            events.append((name, sql.SQL("UPDATE OF {}").format(column), sql.SQL(
-                "WHEN (OLD.{c}::text IS DISTINCT FROM NEW.{c}::text) ").format(c=column), name))
-    made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, id=id_name,
-                                      id_schema=sql.Identifier(table.id_schema)),
+    for name, columns in (("key", key.names), ("text", (text,) if text else ())):
+        if columns:
+            other = sql.SQL(" OR ").join(sql.SQL("OLD.{c}::text IS DISTINCT FROM NEW.{c}::text").format(
+                c=sql.Identifier(column)) for column in columns)
+            events.append((name, sql.SQL("UPDATE OF {}").format(sql.SQL(", ").join(map(sql.Identifier, columns))),
+                           sql.SQL("WHEN ({}) ").format(other), name))
+    made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, key=key.columns(), new=key.columns("NEW"),
+                                      of_side=key.of("s"), of_old=key.of("OLD"), of_new=key.of("NEW"),
+                                      schemas=key.search_path),
             sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(function)]
     made += [sql.SQL(row).format(_trigger(side, name), event, table.name, when, function, sql.Literal(word))
              for name, event, when, word in events]

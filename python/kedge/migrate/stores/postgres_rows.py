@@ -86,10 +86,16 @@ class PostgresRows(Store):
         if self.at.text is None:
             return super().all_documents()
         table = self._table()
-        asked = sql.SQL("SELECT d.{}{} FROM {} d WHERE (d.{}::text <> '' OR d.{} IS NOT NULL)").format(
-            table.id, sql.SQL("" if table.integers else "::text"), self._from(), sql.Identifier(self.at.text),
-            self._name())
+        asked = sql.SQL("SELECT {} FROM {} d WHERE (d.{}::text <> '' OR d.{} IS NOT NULL)").format(
+            table.key.out("d"), self._from(), sql.Identifier(self.at.text), self._name())
         return ([key for key, in found] for found in self._paged(asked, [], None, BATCH_ROWS))
+
+    def without_vector(self) -> Iterator[Id]:
+        if self.at.text is None:
+            return super().without_vector()
+        asked = sql.SQL("SELECT {} FROM {} d WHERE d.{} IS NULL AND d.{}::text <> ''").format(
+            self._table().key.out("d"), self._from(), self._name(), sql.Identifier(self.at.text))
+        return (key for key, in self._rows(asked, []))
 
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """A row has its text whether it has a vector or not."""
@@ -102,8 +108,8 @@ class PostgresRows(Store):
     def _texts_of(self, ids: Collection[Id], column: str) -> dict[Id, str | None]:
         """Of the documents of these ids that exist."""
         table = self._table()
-        asked = sql.SQL("SELECT d.{}{}, d.{}::text FROM {} d WHERE true").format(
-            table.id, sql.SQL("" if table.integers else "::text"), sql.Identifier(column), self._from())
+        asked = sql.SQL("SELECT {}, d.{}::text FROM {} d WHERE true").format(
+            table.key.out("d"), sql.Identifier(column), self._from())
         return {key: text for found in self._named(asked, [], ids, BATCH_ROWS) for key, text in found}
 
     @retried
@@ -206,8 +212,8 @@ class PostgresRows(Store):
             if rows <= most or self.at.where:
                 return Glance(rows, without, True, itertools.islice(self.read(), -(-most // BATCH_ROWS)))
         share = min(100.0, 100 * most / max(guess, rows + without if guess <= COUNTED else 0))
-        found = self._rows(sql.SQL("SELECT d.{}::text, d.{} FROM {} d TABLESAMPLE SYSTEM ({})").format(
-            table.id, name, table.name, sql.Literal(share)), [])
+        found = self._rows(sql.SQL("SELECT {}, d.{} FROM {} d TABLESAMPLE SYSTEM ({})").format(
+            table.key.out("d"), name, table.name, sql.Literal(share)), [])
         there, column = [(key, cell) for key, cell in found if cell is not None][:2 * most], self._column()
         if guess > COUNTED:
             rows = round(guess * len(there) / max(len(found), 1))
@@ -222,7 +228,7 @@ class PostgresRows(Store):
             raise UsageError(f"{self.name}: the address names no column that says when rows changed; add &changed=NAME")
         text = self.at.text if texts else None
         name, table, column = self._name(), self._table(), self._column()
-        parts = [sql.SQL("d.{}" if table.integers else "d.{}::text").format(table.id)]
+        parts = [table.key.out("d")]
         parts += [sql.SQL("d.{}").format(name)] if vectors else []
         parts += [sql.SQL("d.{}::text").format(sql.Identifier(text))] if text else []
         conditions, values = [sql.SQL("d.{} IS NOT NULL").format(name)], []
@@ -240,15 +246,15 @@ class PostgresRows(Store):
 
     def _paged(self, asked: sql.Composed, values: list[Any], after: Id | None, size: int) -> Iterator[list[TupleRow]]:
         """By pages of ids, each a short statement: no snapshot that keeps VACUUM waiting, and no cursor to lose."""
-        table = self._table()
-        first = sql.SQL(" AND d.{} IS NOT NULL").format(table.id)
-        later = sql.SQL(" AND d.{} > %s::" + table.id_cast()).format(table.id)
-        order = sql.SQL(" ORDER BY d.{} LIMIT {}").format(table.id, sql.Literal(size))
+        key = self._table().key
+        first = sql.SQL(" AND {} IS NOT NULL").format(key.of("d"))
+        later = sql.SQL(" AND {}").format(key.after("d"))
+        order = sql.SQL(" ORDER BY {} LIMIT {}").format(key.columns("d"), sql.Literal(size))
         while True:
             found = self._rows(asked + (first if after is None else later) + order,
-                               values if after is None else [*values, after])
+                               values if after is None else [*values, *(one for one, in key.given([after]))])
             if found and found[-1][0] == after:
-                raise Error(f"{self.name}: ids of type {table.id_type} do not come back from text as they were; name "
+                raise Error(f"{self.name}: ids of type {key.type} do not come back from text as they were; name "
                             "another unique column with &id=")
             if found:
                 yield found
@@ -258,10 +264,10 @@ class PostgresRows(Store):
 
     def _named(self, asked: sql.Composed, values: list[Any], ids: Collection[Id],
                size: int) -> Iterator[list[TupleRow]]:
-        ids, table = self._id_list(ids), self._table()
-        named = asked + sql.SQL(" AND d.{} = ANY(%s::" + table.id_cast("[]") + ")").format(table.id)
+        ids, key = self._id_list(ids), self._table().key
+        named = asked + sql.SQL(" AND {}").format(key.among("d"))
         for first in range(0, len(ids), size):
-            found = self._rows(named, [*values, ids[first:first + size]])
+            found = self._rows(named, [*values, *key.given(ids[first:first + size])])
             if found:
                 yield found
 
@@ -271,22 +277,23 @@ class PostgresRows(Store):
             return connection.execute(statement, values, binary=True).fetchall()
 
     def _id_list(self, ids: Collection[Id]) -> list[Id]:
+        key = self._table().key
         try:
-            return [int(one) for one in ids] if self._table().integers else [str(one) for one in ids]
-        except ValueError:
-            raise UsageError(f"{self.name}: the ids of this table are numbers; found one that is none") from None
+            return key.taken(ids)
+        except (ValueError, TypeError):
+            kind = f"tuples of {key.named} ({key.type})" if key.several else "numbers"
+            raise UsageError(f"{self.name}: the ids of this table are {kind}; found one that is none") from None
 
     def lookup(self, other: Store, ids: Collection[Id]) -> tuple[dict[Id, Vectors], dict[Id, Vectors]]:
         """One statement; documents that are gone are in neither."""
         if not isinstance(other, PostgresRows) or (other.at.conninfo, other.documents) != (self.at.conninfo,
                                                                                            self.documents):
             return super().lookup(other, ids)
-        table, there, ids = self._table(), other._table(), self._id_list(ids)
-        statement = sql.SQL("SELECT a.{id}{}, a.{}, b.{} FROM {} a LEFT JOIN {} b ON b.{} = a.{id} WHERE a.{id} = "
-                            "ANY(%s::" + table.id_cast("[]") + ")").format(
-            sql.SQL("" if table.integers else "::text"), self._name(), other._name(), self._with_documents(),
-            other._from(), there.id, id=table.id)
-        found = self._rows(statement, [ids])
+        key, there, ids = self._table().key, other._table().key, self._id_list(ids)
+        statement = sql.SQL("SELECT {}, a.{}, b.{} FROM {} a LEFT JOIN {} b ON {} = {} WHERE {}").format(
+            key.out("a"), self._name(), other._name(), self._with_documents(), other._from(), there.of("b"),
+            key.of("a"), key.among("a"))
+        found = self._rows(statement, key.given(ids))
         return self._by_id(found, 1), other._by_id(found, 2)
 
     def _by_id(self, found: list[TupleRow], place: int) -> dict[Id, Vectors]:
@@ -297,11 +304,10 @@ class PostgresRows(Store):
 
     def not_in(self, other: Store) -> Iterator[Id]:
         """The server answers this itself."""
-        other, table = self._same_table(other), self._table()
-        there = other._table()
-        statement = sql.SQL("SELECT a.{id}{} FROM {} a LEFT JOIN {} b ON b.{} = a.{id} WHERE a.{} IS NOT NULL AND b.{} "
-                            "IS NULL").format(sql.SQL("" if table.integers else "::text"), self._from(), other._from(),
-                                              there.id, self._name(), other._name(), id=table.id)
+        other, key = self._same_table(other), self._table().key
+        statement = sql.SQL("SELECT {} FROM {} a LEFT JOIN {} b ON {} = {} WHERE a.{} IS NOT NULL AND b.{} IS "
+                            "NULL").format(key.out("a"), self._from(), other._from(), other._table().key.of("b"),
+                                           key.of("a"), self._name(), other._name())
         return (one for one, in self._rows(statement, []))
 
     @retried
@@ -346,11 +352,10 @@ class PostgresRows(Store):
         if column.width not in (0, queries.shape[1]):
             raise UsageError(f"{self.name} holds vectors of {column.width} values; got a query of {queries.shape[1]}")
         vector, kind = self.compared("d")
-        statement = sql.SQL("SELECT d.{}{}, {} {} %s::{} AS distance FROM {} d WHERE d.{} IS NOT NULL{} ORDER BY "
+        statement = sql.SQL("SELECT {}, {} {} %s::{} AS distance FROM {} d WHERE d.{} IS NOT NULL{} ORDER BY "
                             "distance LIMIT {}").format(
-            table.id, sql.SQL("" if table.integers else "::text"), vector,
-            table.operator(postgres_index.OPERATORS[metric]), kind, self._from(), name, self._condition(),
-            sql.Literal(k))
+            table.key.out("d"), vector, table.operator(postgres_index.OPERATORS[metric]), kind, self._from(), name,
+            self._condition(), sql.Literal(k))
         half, values = column.half or self.facts().halved, self._where[1] if self._where else ()
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
         with self._link.session() as connection, connection.transaction():

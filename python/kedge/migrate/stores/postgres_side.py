@@ -30,13 +30,14 @@ from .postgres_table import Column, Table, drop_functions, mark_column
 from .postgres_watch import NOT_QUIET, QUIET, Watch
 from .postgresql import WRITE_BYTES, PostgresStore
 
+OWN = "theirs", "stale"  # its columns, besides the key and the vector
 # Who else writes a row of the side table has embedded it with the new model; such a row is not written over. A row
 # without a vector only lets the view show the document: a vector that is inserted takes its place.
 _THEIRS = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, {id_schema}, pg_temp AS $theirs$
+SET search_path = pg_catalog, {key_schemas}, pg_temp AS $theirs$
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    DELETE FROM {table} WHERE {id} = NEW.{id} AND {column} IS NULL;
+    DELETE FROM {table} s WHERE {key} = {new_key} AND s.{column} IS NULL;
   ELSE
     NEW.theirs := NEW.{column} IS NOT NULL;
     NEW.stale := false;
@@ -66,6 +67,10 @@ class PostgresSide(PostgresSideRows):
         side table whose migration is under way."""
         table, like = self.source._table(), self._same_table(like)
         self._require_finished(like)
+        for name in table.key.names:
+            if name in (COLUMN, *OWN):
+                raise UsageError(f"{self.name}: the key has a column {name!r}, and so has every side table; rename it, "
+                                 "or use --into column; nothing was changed")
         column = None
         with contextlib.suppress(UsageError):  # a table of another shape is someone else's
             column = self._find()
@@ -116,12 +121,12 @@ class PostgresSide(PostgresSideRows):
         try:
             with self._link.session() as connection, connection.transaction():
                 connection.execute(sql.SQL(
-                    "CREATE TABLE {} ({} " + table.id_type + " PRIMARY KEY, {} {}({}), theirs boolean NOT NULL "
-                    "DEFAULT true, stale boolean NOT NULL DEFAULT false)").format(
-                        made, table.id, column, table.of_extension(old.type), sql.Literal(width)))
+                    "CREATE TABLE {} ({}, {} {}({}), theirs boolean NOT NULL DEFAULT true, stale boolean NOT NULL "
+                    "DEFAULT false, PRIMARY KEY ({}))").format(made, table.key.defined, column, table.of_extension(
+                        old.type), sql.Literal(width), table.key.columns()))
                 connection.execute(sql.SQL(_THEIRS).format(
-                    function=self._function(), table=made, column=column, id=table.id, others=sql.SQL(NOT_QUIET),
-                    id_schema=sql.Identifier(table.id_schema)))
+                    function=self._function(), table=made, column=column, key=table.key.of("s"),
+                    new_key=table.key.of("NEW"), others=sql.SQL(NOT_QUIET), key_schemas=table.key.search_path))
                 postgres_view.same_row_security(connection, table, made)
                 postgres_view.same_rights(connection, table.name, made, ("SELECT", "INSERT", "UPDATE", "DELETE"))
                 mark_column(connection, self._table(), COLUMN, mark)
@@ -136,21 +141,24 @@ class PostgresSide(PostgresSideRows):
         """A document is locked while its text is compared and its vector written, so that an edit that is under way is
         waited for and looked at, and one that comes later waits. Rows that someone else has written stay."""
         table, source, column = self._table(), self.source._table(), self._column()
+        given = table.key.called("i")
         statement = sql.SQL(
-            "WITH same AS (SELECT given.i, given.v FROM unnest(%s::" + table.id_cast("[]") + ", %s::{}[], %s::text[]) "
-            "AS given (i, v, version) JOIN {} d ON d.{} = given.i WHERE {} = given.version FOR SHARE OF d) INSERT INTO "
-            "{} AS s ({id}, {v}, theirs) SELECT i, v, false FROM same ON CONFLICT ({id}) DO UPDATE SET {v} = "
-            "excluded.{v}, stale = false WHERE NOT s.theirs RETURNING s.{id}{}").format(
-                table.of_extension(column.type), source.name, source.id, version_in_sql(text), table.name,
-                sql.SQL("" if table.integers else "::text"), id=table.id, v=sql.Identifier(COLUMN))
+            "WITH same AS (SELECT {i}, given.v FROM unnest({}, %s::{}[], %s::text[]) AS given ({}, v, version) JOIN {} "
+            "d ON {} = {} WHERE {} = given.version FOR SHARE OF d) INSERT INTO {} AS s ({id}, {v}, theirs) SELECT {}, "
+            "v, false FROM same ON CONFLICT ({id}) DO UPDATE SET {v} = excluded.{v}, stale = false WHERE NOT s.theirs "
+            "RETURNING {}").format(
+                table.key.arrays, table.of_extension(column.type), given.columns(), source.name, source.key.of("d"),
+                given.of("given"), version_in_sql(text), table.name, given.columns(), table.key.out("s"),
+                i=given.columns("given"), id=table.key.columns(), v=sql.Identifier(COLUMN))
         written: list[Id] = []
         piece = WRITE_BYTES // (8 + vectors[:1].nbytes)
         with self._link.work() as connection:
             connection.execute(QUIET)
             for first in range(0, len(ids), piece):
                 some = slice(first, first + piece)
-                written += [one for one, in connection.execute(statement, [ids[some], vector_array(
-                    vectors[some], column.half, table.vector_oids[column.type]), list(versions[some])]).fetchall()]
+                written += [one for one, in connection.execute(statement, [*table.key.given(ids[some]), vector_array(
+                    vectors[some], column.half, table.vector_oids[column.type]), list(versions[some])],
+                    binary=True).fetchall()]
         return written
 
     @retried
@@ -159,10 +167,9 @@ class PostgresSide(PostgresSideRows):
         migration now."""
         table, column, ids = self._table(), self._column(), self._id_list(ids)
         if vectors is None:
-            delete = sql.SQL("DELETE FROM {} WHERE NOT theirs AND {} = ANY(%s::" + table.id_cast("[]") + ")").format(
-                table.name, table.id)
+            delete = sql.SQL("DELETE FROM {} WHERE NOT theirs AND {}").format(table.name, table.key.among())
             with self._link.work() as connection:
-                connection.execute(delete, [ids])
+                connection.execute(delete, table.key.given(ids))
                 self._show_documents(connection, ids)
             return
         vectors = np.asarray(vectors)
@@ -172,40 +179,40 @@ class PostgresSide(PostgresSideRows):
         with self._link.work() as connection:
             connection.execute(QUIET)
             if copyable(table):
-                with contextlib.suppress(pg_errors.UniqueViolation), connection.transaction():
+                with contextlib.suppress(pg_errors.UniqueViolation, ValueError), connection.transaction():
                     copy_rows(connection, table, column, ids, vectors)
                     return
             self._replace(connection, table, column, ids, vectors)
 
     def _replace(self, connection: Connection, table: Table, column: Column, ids: list[Id], vectors: Vectors) -> None:
+        given = table.key.called("i").columns()
         statement = sql.SQL(
-            "INSERT INTO {} AS s ({id}, {v}, theirs) SELECT i, v, false FROM unnest(%s::" + table.id_cast("[]")
-            + ", %s::{}[]) AS given (i, v) ON CONFLICT ({id}) DO UPDATE SET {v} = excluded.{v}, stale = false "
-            "WHERE {} OR NOT s.theirs").format(
-                table.name, table.of_extension(column.type), sql.Literal(self._finished), id=table.id,
-                v=sql.Identifier(COLUMN))
+            "INSERT INTO {} AS s ({id}, {v}, theirs) SELECT {i}, v, false FROM unnest({}, %s::{}[]) AS given ({i}, v) "
+            "ON CONFLICT ({id}) DO UPDATE SET {v} = excluded.{v}, stale = false WHERE {} OR NOT s.theirs").format(
+                table.name, table.key.arrays, table.of_extension(column.type), sql.Literal(self._finished),
+                i=given, id=table.key.columns(), v=sql.Identifier(COLUMN))
         piece = WRITE_BYTES // (8 + vectors[:1].nbytes)
         for first in range(0, len(ids), piece):
-            connection.execute(statement, [ids[first:first + piece], vector_array(
+            connection.execute(statement, [*table.key.given(ids[first:first + piece]), vector_array(
                 vectors[first:first + piece], column.half, table.vector_oids[column.type])])
 
     @retried
     def take_over(self, owner: str, notes: Collection[Note]) -> set[Id]:
         """Rows are locked before the notes are read, so that nobody writes one between the two."""
         table, marks = self._table(), {note.id: note.mark for note in notes if note.id is not None}
+        key = table.key
         with self._link.work() as connection:
             connection.execute(QUIET)
             theirs = [one for one, in connection.execute(
-                sql.SQL("SELECT {id}{} FROM {} WHERE theirs AND {id} = ANY(%s::" + table.id_cast("[]") + ") ORDER BY "
-                        "{id} FOR UPDATE").format(sql.SQL("" if table.integers else "::text"), table.name, id=table.id),
-                [self._id_list(list(marks))]).fetchall()]
+                sql.SQL("SELECT {} FROM {} WHERE theirs AND {} ORDER BY {} FOR UPDATE").format(
+                    key.out(), table.name, key.among(), key.columns()),
+                key.given(self._id_list(list(marks))), binary=True).fetchall()]
             if not theirs:
                 return set()
             stay = Watch(self.source._table(), owner).written_since(connection, {one: marks[one] for one in theirs},
                                                                     "old" if self._finished else "new")
-            connection.execute(
-                sql.SQL("UPDATE {} SET theirs = false WHERE {} = ANY(%s::" + table.id_cast("[]") + ")").format(
-                    table.name, table.id), [[one for one in theirs if one not in stay]])
+            connection.execute(sql.SQL("UPDATE {} SET theirs = false WHERE {}").format(table.name, key.among()),
+                               key.given([one for one in theirs if one not in stay]))
         return stay
 
     @retried
@@ -213,23 +220,22 @@ class PostgresSide(PostgresSideRows):
         """Whoever wrote them. A document outside the address's condition exists too."""
         if ids is not None and not ids:
             return []
-        table, source = self._table(), self.source._table()
-        some = sql.SQL("" if ids is None else " AND s.{id} = ANY(%s::" + table.id_cast("[]") + ")")
-        delete = sql.SQL("DELETE FROM {} s WHERE NOT EXISTS (SELECT 1 FROM {} d WHERE d.{} = s.{id}){} RETURNING "
-                         "s.{id}{}").format(table.name, source.name, source.id, some.format(id=table.id),
-                                            sql.SQL("" if table.integers else "::text"), id=table.id)
+        table, key = self._table(), self._table().key
+        some = sql.SQL("") if ids is None else sql.SQL(" AND {}").format(key.among("s"))
+        delete = sql.SQL("DELETE FROM {} s WHERE NOT EXISTS (SELECT 1 FROM {} d WHERE {} = {}){} RETURNING {}").format(
+            table.name, self.source._table().name, key.of("d"), key.of("s"), some, key.out("s"))
         with self._link.work() as connection:
             return [one for one, in connection.execute(
-                delete, [] if ids is None else [self._id_list(ids)]).fetchall()]
+                delete, [] if ids is None else key.given(self._id_list(ids)), binary=True).fetchall()]
 
     def _show_documents(self, connection: Connection, ids: list[Id] | None = None) -> None:
         """Documents, these or all, that have no row here get one without a vector, so that the view shows them."""
-        table = self._table()
-        some = sql.SQL("" if ids is None else " WHERE d.{} = ANY(%s::" + table.id_cast("[]") + ")").format(table.id)
+        table, key = self._table(), self._table().key
+        some = sql.SQL("") if ids is None else sql.SQL(" WHERE {}").format(key.among("d"))
         connection.execute(QUIET)
-        connection.execute(sql.SQL("INSERT INTO {} ({id}, theirs) SELECT d.{id}, false FROM {} d{} ON CONFLICT DO "
-                                   "NOTHING").format(table.name, self.source._from(), some, id=table.id),
-                           None if ids is None else [ids])
+        insert = sql.SQL("INSERT INTO {} ({}, theirs) SELECT {}, false FROM {} d{} ON CONFLICT DO NOTHING").format(
+            table.name, key.columns(), key.columns("d"), self.source._from(), some)
+        connection.execute(insert, None if ids is None else key.given(ids))
 
     @retried
     def finish(self) -> None:
@@ -262,10 +268,10 @@ class PostgresSide(PostgresSideRows):
     @retried
     def mark_stale(self, ids: Collection[Id]) -> None:
         table = self._table()
-        statement = sql.SQL("UPDATE {} SET stale = true WHERE {} IS NOT NULL AND {} = ANY(%s::" + table.id_cast("[]")
-                            + ")").format(table.name, self._name(), table.id)
+        statement = sql.SQL("UPDATE {} SET stale = true WHERE {} IS NOT NULL AND {}").format(
+            table.name, self._name(), table.key.among())
         with self._link.work() as connection:
-            connection.execute(statement, [self._id_list(ids)])
+            connection.execute(statement, table.key.given(self._id_list(ids)))
 
     def _mark_finished(self) -> None:
         with self._link.session() as connection:

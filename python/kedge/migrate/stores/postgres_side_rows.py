@@ -55,13 +55,13 @@ class PostgresSideRows(PostgresStore):
 
     def _with_documents(self) -> sql.Composable:
         table = self._table()
-        return sql.SQL("(SELECT x.{id}, y.{} FROM {} x LEFT JOIN {} y ON y.{id} = x.{id})").format(
-            self._name(), self.source._from(), table.name, id=table.id)
+        return sql.SQL("(SELECT {}, y.{} FROM {} x LEFT JOIN {} y ON {} = {})").format(
+            table.key.columns("x"), self._name(), self.source._from(), table.name, table.key.of("y"), table.key.of("x"))
 
     def _table(self) -> Table:
         if self._known is None:
             # Its key has the name that the documents' has, which an address need not give.
-            self.at = dataclasses.replace(self.at, id=self.source._table().id_name)
+            self.at = dataclasses.replace(self.at, id=self.source._table().key.named)
         return super()._table()
 
     def _find(self) -> Column | None:
@@ -99,9 +99,11 @@ class PostgresSideRows(PostgresStore):
             return postgres_index.on_column(connection, like[0].oid, like[2].number)
 
     def _condition(self) -> sql.Composable:
-        table, source = self._table(), self.source._table()
-        return sql.SQL(" AND EXISTS (SELECT 1 FROM {} t WHERE t.{} = d.{}").format(source.name, source.id, table.id) + (
-            super()._condition() + sql.SQL(")")) if self._where else sql.SQL("")
+        if not self._where:
+            return sql.SQL("")
+        source = self.source._table()
+        return sql.SQL(" AND EXISTS (SELECT 1 FROM {} t WHERE {} = {}{})").format(
+            source.name, source.key.of("t"), self._table().key.of("d"), super()._condition())
 
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """With what was there before the new vectors, in place of a text where there is none."""
@@ -114,12 +116,20 @@ class PostgresSideRows(PostgresStore):
     def all_documents(self) -> Iterator[list[Id]]:
         if not self.text:
             return Store.all_documents(self)
-        source = self.source._table()
-        asked = sql.SQL("SELECT d.{id}{} FROM {} d WHERE (d.{}::text <> '' OR EXISTS (SELECT 1 FROM {} s WHERE s.{id} "
-                        "= d.{id} AND s.{} IS NOT NULL))").format(
-            sql.SQL("" if source.integers else "::text"), self.source._from(), sql.Identifier(self.text),
-            self._table().name, self._name(), id=source.id)
+        key = self.source._table().key
+        asked = sql.SQL("SELECT {} FROM {} d WHERE (d.{}::text <> '' OR EXISTS (SELECT 1 FROM {} s WHERE {} = {} AND "
+                        "s.{} IS NOT NULL))").format(key.out("d"), self.source._from(), sql.Identifier(self.text),
+                                                     self._table().name, key.of("s"), key.of("d"), self._name())
         return ([key for key, in found] for found in self._paged(asked, [], None, BATCH_ROWS))
+
+    def without_vector(self) -> Iterator[Id]:
+        if not self.text:
+            return Store.without_vector(self)
+        key = self.source._table().key
+        asked = sql.SQL("SELECT {} FROM {} d WHERE d.{}::text <> '' AND NOT EXISTS (SELECT 1 FROM {} s WHERE {} = {} "
+                        "AND s.{} IS NOT NULL)").format(key.out("d"), self.source._from(), sql.Identifier(self.text),
+                                                        self._table().name, key.of("s"), key.of("d"), self._name())
+        return (one for one, in self._rows(asked, []))
 
     def _read_facts(self) -> PostgresContents:
         return dataclasses.replace(super()._read_facts(), texts=self.text is not None)
@@ -144,8 +154,7 @@ class PostgresSideRows(PostgresStore):
 
     def written_by_others(self, ids: Collection[Id]) -> set[Id]:
         table = self._table()
-        asked = sql.SQL("SELECT d.{}{} FROM {} d WHERE d.theirs").format(
-            table.id, sql.SQL("" if table.integers else "::text"), table.name)
+        asked = sql.SQL("SELECT {} FROM {} d WHERE d.theirs").format(table.key.out("d"), table.name)
         return {key for found in self._named(asked, [], ids, BATCH_ROWS) for key, in found}
 
     def triggers(self) -> list[str]:

@@ -6,7 +6,8 @@
 It is kedge.migrate.search in SQL: the candidates are the best of both columns, and their score is the mean of both
 columns' scores, each weighted by its weight divided by its standard deviation over the candidates. A candidate without
 a vector in a column counts as the worst there; a column whose scores are all alike counts nothing. With one query only,
-its column is searched alone. 'among' is a list of ids, if only they may be found.
+its column is searched alone. 'among' is a list of ids, if only they may be found. A key of several columns comes in
+columns of their names, and 'among' has it as a text: ARRAY(SELECT (tenant_id, id)::text FROM docs WHERE ...).
 """
 from __future__ import annotations
 
@@ -30,32 +31,32 @@ SCORES = {"cosine": "CASE WHEN {d} = 'NaN' THEN 0 ELSE 1 - {d} END", "inner": "-
 # columns by number, so it means the same two columns after they are renamed.
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}(
   old_query {old_type}, new_query {new_type}, k integer DEFAULT 10, candidates integer DEFAULT 100,
-  old_weight float8 DEFAULT 1, new_weight float8 DEFAULT 1, among {id_type}[] DEFAULT NULL)
-RETURNS TABLE (id {id_type}, score float8) LANGUAGE sql STABLE
+  old_weight float8 DEFAULT 1, new_weight float8 DEFAULT 1, among {among_type}[] DEFAULT NULL)
+RETURNS TABLE ({columns}, score float8) LANGUAGE sql STABLE
 {settings}
 BEGIN ATOMIC
   WITH candidate AS (
-    (SELECT d.{id} AS id FROM {table} d WHERE {f}.old_query IS NOT NULL AND d.{old} IS NOT NULL
-     AND ({f}.among IS NULL OR d.{id} = ANY({f}.among))
+    (SELECT {d_named} FROM {table} d WHERE {f}.old_query IS NOT NULL AND d.{old} IS NOT NULL
+     AND ({f}.among IS NULL OR {d_among} = ANY({f}.among))
      ORDER BY {old_distance} LIMIT greatest({f}.candidates, {f}.k))
     UNION
-    (SELECT s.{new_id} AS id FROM {new_table} s WHERE {f}.new_query IS NOT NULL AND s.{new} IS NOT NULL
-     AND ({f}.among IS NULL OR s.{new_id} = ANY({f}.among))
+    (SELECT {s_named} FROM {new_table} s WHERE {f}.new_query IS NOT NULL AND s.{new} IS NOT NULL
+     AND ({f}.among IS NULL OR {s_among} = ANY({f}.among))
      ORDER BY {new_distance} LIMIT greatest({f}.candidates, {f}.k))
   ), scored AS (
-    SELECT c.id, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {documents} d ON d.{id} = c.id
-    LEFT JOIN {new_table} s ON s.{new_id} = c.id
+    SELECT {c_list}, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {documents} d ON {d_key} = {c_key}
+    LEFT JOIN {new_table} s ON {s_key} = {c_key}
   ), spread AS (
     SELECT min(a) AS worst_a, min(b) AS worst_b,
       CASE WHEN stddev_pop(a) > {least} THEN {f}.old_weight / stddev_pop(a) ELSE 0 END AS share_a,
       CASE WHEN stddev_pop(b) > {least} THEN {f}.new_weight / stddev_pop(b) ELSE 0 END AS share_b FROM scored
   ), fused AS (
-    SELECT s.id, CASE WHEN {f}.old_query IS NULL THEN b WHEN {f}.new_query IS NULL THEN a ELSE
+    SELECT {s_list}, CASE WHEN {f}.old_query IS NULL THEN b WHEN {f}.new_query IS NULL THEN a ELSE
       coalesce((share_a * coalesce(a, worst_a, 0) + share_b * coalesce(b, worst_b, 0))
                / nullif(abs(share_a) + abs(share_b), 0), 0) END AS score
     FROM scored s CROSS JOIN spread
   )
-  SELECT fused.id, fused.score FROM fused ORDER BY fused.score DESC, fused.id LIMIT {f}.k;
+  SELECT {fused_list}, fused.score FROM fused ORDER BY fused.score DESC, {fused_list} LIMIT {f}.k;
 END"""
 
 
@@ -67,13 +68,19 @@ def fused_search_sql(old: PostgresRows, new: Store, name: str | None = None) -> 
     """The statements that make the function, as text, for two columns of a table or for one and its side table, or for
     two side tables."""
     new, table = old._same_table(new), old._table()
-    there = new._table()
     name = name or name_of(old._documents())
     function = sql.Identifier(table.schema, name)
-    parts = {"function": function, "f": sql.Identifier(name), "table": old._from(), "id": table.id,
-             "documents": old._with_documents(),
-             "new_table": new._from(), "new_id": there.id,
-             "id_type": sql.SQL(table.id_type), "least": sql.Literal(LEAST_SPREAD), "settings": _settings(old, new)}
+    key = table.key  # which both tables have
+    found = key.called("id")  # a name of the table's may be one of the function's own
+    parts = {"function": function, "f": sql.Identifier(name), "table": old._from(), "documents": old._with_documents(),
+             "new_table": new._from(), "columns": (key if key.several else found).defined,
+             "c_list": found.columns("c"), "c_key": found.of("c"),
+             "s_list": found.columns("s"), "fused_list": found.columns("fused"),
+             "among_type": sql.SQL("text" if key.several else key.type), "least": sql.Literal(LEAST_SPREAD),
+             "settings": _settings(old, new)}
+    for row in ("d", "s"):
+        parts[f"{row}_key"], parts[f"{row}_named"] = key.of(row), key.renamed(row, found)
+        parts[f"{row}_among"] = sql.SQL("ROW{}::text" if key.several else "{}").format(key.of(row))
     for which, store, alias in (("old", old, "d"), ("new", new, "s")):
         metric = store.metric()
         parts[which] = store._name()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from collections.abc import Collection
 from typing import Any
 
 from psycopg import sql
@@ -11,10 +13,10 @@ from psycopg import sql
 from ..._address import TableAddress
 from ..._errors import UsageError
 from ..store import Missing
+from .postgres_key import Key
 from .postgres_link import Connection
 
 MARK = "kedge-migrate "
-INTEGERS = ("smallint", "integer", "bigint")
 
 
 @dataclasses.dataclass
@@ -23,9 +25,7 @@ class Table:
     schema: str
     plain_name: str
     partitioned: bool
-    id: sql.Identifier
-    id_type: str              # as SQL writes it
-    id_schema: str            # the schema its type lives in
+    key: Key
     changed_type: str | None
     extension: str            # the schema pgvector lives in
     version: tuple[int, ...]  # of pgvector
@@ -34,18 +34,6 @@ class Table:
     @property
     def name(self) -> sql.Identifier:
         return sql.Identifier(self.schema, self.plain_name)
-
-    @property
-    def id_name(self) -> str:
-        return str(self.id._obj[0])
-
-    @property
-    def integers(self) -> bool:
-        return self.id_type in INTEGERS
-
-    def id_cast(self, dimensions: str = "") -> str:
-        """Ids that are not numbers travel as text, whatever their type."""
-        return f"bigint{dimensions}" if self.integers else f"text{dimensions}::{self.id_type}{dimensions}"
 
     def of_extension(self, name: str) -> sql.Identifier:
         """A type or function of pgvector, wherever it was installed."""
@@ -101,42 +89,45 @@ def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
             "JOIN pg_namespace n ON n.oid = typnamespace WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
             [oid]).fetchall():
         types[column], schemas[column] = kind, within
-    for column in filter(None, (at.id, at.text, at.changed)):
+    for column in filter(None, (at.text, at.changed)):
         if column not in types:
             raise Missing(f"{who}: the table has no column {column!r}; it has {', '.join(types)}")
-    id_name = _id_column(connection, oid, at, who)
-    for name in filter(None, (schema, table, id_name, at.column, at.text, at.changed)):
+    names = _key_columns(connection, oid, at, who, types)
+    for name in filter(None, (schema, table, *names, at.column, at.text, at.changed)):
         if "%" in name:  # psycopg takes it for a parameter, and doubling it is right in only some statements
             raise UsageError(f"{who}: the name {name!r} has a % in it, which kedge-migrate cannot use; rename it")
     vectors: dict[str, int] = dict(connection.execute(
         "SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace WHERE nspname = %s AND "
         "typname IN ('vector', 'halfvec')", [extension[0]]).fetchall())
-    return Table(oid, schema, table, relkind == "p", sql.Identifier(id_name), types[id_name], schemas[id_name],
+    return Table(oid, schema, table, relkind == "p",
+                 Key(names, tuple(types[name] for name in names), tuple(schemas[name] for name in names)),
                  types[at.changed] if at.changed else None, extension[0],
                  tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
 
 
-def _id_column(connection: Connection, oid: int, at: TableAddress, who: str) -> str:
-    """The column rows are known by. It is unique, and so has an index: without one every batch would sort the table."""
-    keys = connection.execute(
-        "SELECT a.attname, i.indisprimary FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum "
-        "= i.indkey[0] WHERE i.indrelid = %s AND i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL AND "
-        "i.indexprs IS NULL AND i.indisvalid ORDER BY i.indisprimary DESC", [oid]).fetchall()
+def _key_columns(connection: Connection, oid: int, at: TableAddress, who: str,
+                 there: Collection[str]) -> tuple[str, ...]:
+    """The columns rows are known by. Together they are unique, and so have an index: without one every batch would
+    sort the table."""
+    keys = {",".join(names): (tuple(names), primary) for names, primary in connection.execute(
+        "SELECT array_agg(a.attname::text ORDER BY place), i.indisprimary FROM pg_index i CROSS JOIN unnest(i.indkey) "
+        "WITH ORDINALITY AS k (number, place) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number "
+        "WHERE i.indrelid = %s AND i.indisunique AND k.place <= i.indnkeyatts AND i.indpred IS NULL AND i.indexprs IS "
+        "NULL AND i.indisvalid GROUP BY i.indexrelid, i.indisprimary ORDER BY i.indisprimary", [oid]).fetchall()}
     if at.id is None:
-        if keys and keys[0][1]:
-            return str(keys[0][0])
-        columns = [name for name, in connection.execute(
-            "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
-            "ANY(i.indkey) WHERE i.indrelid = %s AND i.indisprimary ORDER BY array_position(i.indkey::int2[], "
-            "a.attnum)", [oid])]
-        raise UsageError(f"{who}: the table has no primary key of one column"
-                         + (f" but one of {', '.join(columns)}, and keys of several columns are not supported"
-                            if columns else "")
-                         + "; if a column is unique by itself, CREATE UNIQUE INDEX on it and add &id=NAME")
-    if at.id not in (name for name, _ in keys):
-        raise UsageError(f"{who}: the column {at.id!r} has no unique index; a vector is written under its id, so name "
-                         "the primary key or a unique column")
-    return at.id
+        for names, primary in keys.values():
+            if primary:
+                return names
+        raise UsageError(f"{who}: the table has no primary key; if a column is unique, or some together, CREATE UNIQUE "
+                         "INDEX on them and add &id=NAME or &id=NAME,NAME")
+    asked = at.id if at.id in keys else re.sub(r"\s*,\s*", ",", at.id)
+    if asked in keys:
+        return keys[asked][0]
+    for name in [asked] if asked in there else asked.split(","):
+        if name not in there:
+            raise Missing(f"{who}: the table has no column {name!r}; it has {', '.join(there)}")
+    raise UsageError(f"{who}: there is no unique index on {asked!r}; a vector is written under its id, so name the "
+                     "columns of the primary key, in its order, or what else is unique")
 
 
 def only_column(connection: Connection, table: Table, who: str) -> str:

@@ -86,7 +86,7 @@ def make(connection: Connection, table: Table, rows: sql.Composable, column: str
             vector = sql.SQL("d.{c}" if side is None else "s.{s} AS {c}")
             source = sql.SQL("{} d").format(rows)
             if side is not None:
-                source += sql.SQL(" JOIN {} s ON s.{} = d.{}").format(side.name, side.id, table.id)
+                source += sql.SQL(" JOIN {} s ON {} = {}").format(side.name, side.key.of("s"), table.key.of("d"))
             columns = sql.SQL(", ").join(
                 vector.format(c=sql.Identifier(column), s=sql.Identifier(side_column)) if name == column
                 else sql.SQL("d.{}").format(sql.Identifier(name)) for name in names)
@@ -135,9 +135,9 @@ def same_row_security(connection: Connection, table: Table, side: sql.Identifier
     if not secured:
         return
     connection.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(side))
-    theirs = sql.SQL("(EXISTS (SELECT 1 FROM {} d WHERE d.{id} = {}.{id}{}))")
+    theirs = sql.SQL("(EXISTS (SELECT 1 FROM {} d WHERE {} = {}{}))")
     for command, clause, lock in (("SELECT", "USING", ""), ("INSERT", "WITH CHECK", " FOR UPDATE"),
                                   ("UPDATE", "USING", " FOR UPDATE"), ("DELETE", "USING", " FOR UPDATE")):
         policy = sql.SQL(f"CREATE POLICY kedge_{command.lower()} ON {{}} FOR {command} {clause} ").format(side)
-        connection.execute(policy + theirs.format(table.name, sql.Identifier(side._obj[-1]), sql.SQL(lock),
-                                                  id=table.id))
+        connection.execute(policy + theirs.format(
+            table.name, table.key.of("d"), table.key.of(sql.Identifier(side._obj[-1])), sql.SQL(lock)))

@@ -15,6 +15,7 @@ from psycopg import sql
 
 from ..store import Note
 from ..types import Id
+from .postgres_key import Key
 from .postgres_link import Connection
 from .postgres_lock import locked
 from .postgres_names import fitted
@@ -23,21 +24,21 @@ from .postgres_table import Table
 QUIET = "SET LOCAL kedge.quiet = 'on'"
 NOT_QUIET = "coalesce(current_setting('kedge.quiet', true), '') <> 'on'"
 _FUNCTION = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, {id_schema}, pg_temp AS $note$
+SET search_path = pg_catalog, {schemas}, pg_temp AS $note$
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
     INSERT INTO {notes} (what) VALUES ('gone');
   ELSIF TG_ARGV[0] = 'came' THEN
     {place}
   ELSIF TG_OP = 'DELETE' AND TG_ARGV[0] = 'old' THEN
-    INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'old');
+    INSERT INTO {notes} ({id}, what) VALUES ({old}, 'old');
   ELSIF TG_OP = 'DELETE' THEN
     {remove}
-    INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'gone');
+    INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
   ELSE
-    INSERT INTO {notes} (id, what) VALUES (NEW.{id}, TG_ARGV[0]);
+    INSERT INTO {notes} ({id}, what) VALUES ({new}, TG_ARGV[0]);
     IF TG_ARGV[1] = 'moved' THEN
-      INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'gone');
+      INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
     END IF;
   END IF;
   RETURN NULL;
@@ -56,6 +57,11 @@ class Watch:
     @property
     def notes(self) -> sql.Identifier:
         return self._named("notes")
+
+    @property
+    def key(self) -> Key:
+        """The documents', as the notes have it."""
+        return self.table.key.called("id")
 
     @property
     def function(self) -> sql.Identifier:
@@ -81,19 +87,20 @@ class Watch:
         apart, moved_before = side.oid != self.table.oid, old[0].oid != self.table.oid
         again = connection.execute("SELECT to_regclass(%s)", [self.notes.as_string(connection)]).fetchall() != [(None,)]
         self._drop_triggers(connection)
-        remove = sql.SQL("DELETE FROM {} WHERE {} = OLD.{};").format(side.name, side.id, self.table.id)
-        place = sql.SQL("INSERT INTO {} ({id}, theirs) VALUES (NEW.{id}, false) ON CONFLICT DO NOTHING;").format(
-            side.name, id=side.id)
+        key = self.table.key
+        remove = sql.SQL("DELETE FROM {} s WHERE {} = {};").format(side.name, key.of("s"), key.of("OLD"))
+        place = sql.SQL("INSERT INTO {} ({}, theirs) VALUES ({}, false) ON CONFLICT DO NOTHING;").format(
+            side.name, key.columns(), key.columns("NEW"))
         # Of what is kept for a rollback there may be very much more than of what nobody has read.
         index = sql.SQL("CREATE INDEX ON {} (mark) WHERE NOT seen").format(self.notes)
         # Notes that nobody has read yet stay.
-        first = [sql.SQL("CREATE TABLE IF NOT EXISTS {} (mark bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id "
-                         + self.table.id_type + ", what text NOT NULL, seen boolean NOT NULL DEFAULT false, "
-                         "by bigint NOT NULL DEFAULT txid_current())").format(self.notes),
+        first = [sql.SQL("CREATE TABLE IF NOT EXISTS {} (mark bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {}, "
+                         "what text NOT NULL, seen boolean NOT NULL DEFAULT false, by bigint NOT NULL DEFAULT "
+                         "txid_current())").format(self.notes, self.key.defined),
                  *([] if again else [index]),
                  sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self.function),
-                 sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.table.id,
-                                           id_schema=sql.Identifier(self.table.id_schema),
+                 sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.key.columns(),
+                                           old=key.columns("OLD"), new=key.columns("NEW"), schemas=key.search_path,
                                            remove=remove if apart else sql.SQL(""),
                                            place=place if apart else sql.SQL("")),
                  sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
@@ -110,8 +117,8 @@ class Watch:
         made = ([] if moved_before else of_old) + ([] if apart else of_new)
         if apart and every:
             made.append(self._trigger(self.table.name, "came", sql.SQL("INSERT"), None, "came"))
-        key = sql.SQL("OLD.{id} IS DISTINCT FROM NEW.{id}").format(id=self.table.id)
-        made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(self.table.id), key, "old",
+        moved = sql.SQL("{} IS DISTINCT FROM {}").format(key.of("OLD"), key.of("NEW"))
+        made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(key.columns()), moved, "old",
                                   "moved"))
         made.append(self._trigger(self.table.name, "gone", sql.SQL("DELETE")))
         if text is not None:
@@ -150,30 +157,34 @@ class Watch:
         fire_for_replicas_too(connection, self.function)
 
     @property
-    def _cast(self) -> sql.SQL:
-        return sql.SQL("" if self.table.integers else "::text")
+    def _id(self) -> sql.Composed:
+        """What a note n is of, or NULL."""
+        key = self.key
+        return sql.SQL("CASE WHEN {} IS NOT NULL THEN {} END" if key.several else "{1}").format(
+            key.of("n"), key.out("n"))
 
     def read(self, connection: Connection, seen: bool, size: int, after: int) -> list[Note]:
         which = sql.SQL("" if seen else " AND NOT seen")
         return [Note(*found) for found in connection.execute(
-            sql.SQL("SELECT mark, id{}, what, by FROM {} WHERE mark > %s{} ORDER BY mark LIMIT %s").format(
-                self._cast, self.notes, which), [after, size]).fetchall()]
+            sql.SQL("SELECT mark, {}, what, by FROM {} n WHERE mark > %s{} ORDER BY mark LIMIT %s").format(
+                self._id, self.notes, which), [after, size], binary=True).fetchall()]
 
     def last(self, connection: Connection, ids: Collection[Id] | None) -> list[Note]:
-        some = sql.SQL("true" if ids is None else "id = ANY(%s::" + self.table.id_cast("[]") + ")")
+        some = sql.SQL("true") if ids is None else self.key.among()
         return [Note(*found) for found in connection.execute(
-            sql.SQL("SELECT DISTINCT ON (n.id) mark, n.id{}, what, by FROM (SELECT *, max(mark) OVER (PARTITION BY id, "
-                    "by, what = 'text') AS latest FROM {} WHERE id IS NOT NULL AND {}) n ORDER BY n.id, what = 'text', "
-                    "latest DESC, what = 'old' DESC, mark DESC").format(self._cast, self.notes, some),
-            [] if ids is None else [list(ids)]).fetchall()]
+            sql.SQL("SELECT DISTINCT ON ({id}) mark, {}, what, by FROM (SELECT *, max(mark) OVER (PARTITION BY {}, by, "
+                    "what = 'text') AS latest FROM {} WHERE {} IS NOT NULL AND {}) n ORDER BY {id}, what = 'text', "
+                    "latest DESC, what = 'old' DESC, mark DESC").format(
+                        self._id, self.key.columns(), self.notes, self.key.of(), some, id=self.key.columns("n")),
+            [] if ids is None else self.key.given(ids), binary=True).fetchall()]
 
     def written_since(self, connection: Connection, marks: dict[Id, int], what: str = "new",
                       seen: bool = True) -> set[Id]:
         """Those of these ids whose new, or old, vector others have written after the mark."""
         found = connection.execute(
-            sql.SQL("SELECT id{}, mark FROM {} WHERE id = ANY(%s::" + self.table.id_cast("[]") + ") AND what = %s AND "
-                    "mark > %s{}").format(self._cast, self.notes, sql.SQL("" if seen else " AND NOT seen")),
-            [list(marks), what, min(marks.values(), default=0)]).fetchall()
+            sql.SQL("SELECT {}, mark FROM {} n WHERE {} AND what = %s AND mark > %s{}").format(
+                self._id, self.notes, self.key.among("n"), sql.SQL("" if seen else " AND NOT seen")),
+            [*self.key.given(list(marks)), what, min(marks.values(), default=0)], binary=True).fetchall()
         return {one for one, mark in found if mark > marks[one]}
 
     def forget(self, connection: Connection, notes: Collection[Note], keep: bool) -> None:

@@ -108,16 +108,17 @@ class PostgresStore(PostgresWatched):
                 versions: Sequence[str | None] | None = None, text: str | None = None) -> list[Id]:
         """In one transaction; returns the ids without those that are gone, that others have written meanwhile or, with
         versions, that have another text."""
-        source: list[sql.Composable] = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        given = table.key.called("i")
+        source: list[sql.Composable] = [given.unnested]
         if vectors is not None:
             source.append(sql.SQL("unnest(%s::{}[]) AS vector").format(table.of_extension(column.type)))
         if versions is not None:
             source.append(sql.SQL("unnest(%s::text[]) AS version"))
-        update = "UPDATE {} d SET {} = {} FROM (SELECT {}) s WHERE d.{id} = s.id{} RETURNING d.{id}{}"
-        statement = sql.SQL(update).format(
+        statement = sql.SQL("UPDATE {} d SET {} = {} FROM (SELECT {}) s WHERE {} = {}{} RETURNING {}").format(
             table.name, self._name(), sql.SQL("NULL" if vectors is None else "s.vector"), sql.SQL(", ").join(source),
+            table.key.of("d"), given.of("s"),
             sql.SQL("") if text is None else sql.SQL(" AND {} = s.version").format(version_in_sql(text)),
-            sql.SQL("" if table.integers else "::text"), id=table.id)
+            table.key.out("d"))
         written: list[Id] = []
         oid = table.vector_oids[column.type]
         piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
@@ -128,12 +129,12 @@ class PostgresStore(PostgresWatched):
                                "SET LOCAL enable_seqscan = off")
             self._skip_triggers(connection, column)
             for first in range(0, len(ids), piece):
-                given: list[Any] = [ids[first:first + piece]]
+                values: list[Any] = table.key.given(ids[first:first + piece])
                 if vectors is not None:
-                    given.append(vector_array(vectors[first:first + piece], column.half, oid))
+                    values.append(vector_array(vectors[first:first + piece], column.half, oid))
                 if versions is not None:
-                    given.append(list(versions[first:first + piece]))
-                written += [one for one, in connection.execute(statement, given).fetchall()]
+                    values.append(list(versions[first:first + piece]))
+                written += [one for one, in connection.execute(statement, values, binary=True).fetchall()]
             theirs = self._written_since(connection, column, written)
             if theirs:
                 raise psycopg.Rollback(undoable)

@@ -192,7 +192,7 @@ class QdrantStore(Store):
             if len(batch):
                 yield batch
 
-    def _retrieve(self, name: str, ids: list[Id], asked: dict[str, Any], size: int) -> Iterator[Rows]:
+    def _retrieve(self, name: str, ids: list[Any], asked: dict[str, Any], size: int) -> Iterator[Rows]:
         for first in range(0, len(ids), size):
             with self.link.asking("read") as client:
                 found = client.retrieve(name, ids[first:first + size], **{**asked, "with_vectors": True})
@@ -247,16 +247,17 @@ class QdrantStore(Store):
         if not len(ids):
             return
         require_width(self, ids, vectors, width)
+        named: list[Any] = list(ids)
         in_use = mark.get("name") != self.name
         if vectors is None:
             with self.link.asking("write") as client:
                 if in_use:
-                    client.delete_vectors(name, vectors=[self.vector], points=list(ids), wait=True)
+                    client.delete_vectors(name, vectors=[self.vector], points=named, wait=True)
                 else:
-                    client.delete(name, points_selector=list(ids), wait=True)
+                    client.delete(name, points_selector=named, wait=True)
             return
         others = [] if in_use else self._others(found)
-        points = self._points(name if in_use else mark["source"], list(ids), vectors, others, in_use)
+        points = self._points(name if in_use else mark["source"], named, vectors, others, in_use)
         for part in parts(points):
             with self.link.asking("write") as client:
                 (client.update_vectors if in_use else client.upsert)(name, points=part, wait=True)
@@ -266,7 +267,7 @@ class QdrantStore(Store):
         names = list(params.vectors) if isinstance(params.vectors, dict) else []
         return [name for name in names + list(params.sparse_vectors or {}) if name != self.vector]
 
-    def _points(self, source: str, ids: list[Id], vectors: Vectors, others: list[str], in_use: bool) -> Iterator[Any]:
+    def _points(self, source: str, ids: list[Any], vectors: Vectors, others: list[str], in_use: bool) -> Iterator[Any]:
         """Points as they are to be written. Payloads and other vectors come from the old collection; a collection in
         use keeps its own. Documents that are no longer there stay away."""
         with self.link.asking("read") as client:
