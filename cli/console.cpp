@@ -260,6 +260,10 @@ Json fit_to_json(const Attachment& space) {
                          {"r2", fit->mean_r2}});
   }
   if (space.row_check) json.set("row_check", row_check_to_json(*space.row_check));
+  if (const auto& wrong = space.wrong_pairs; wrong && (wrong->left_out || !explain(*wrong, space.space()).empty())) {
+    json.set("wrong_pairs",
+             {{"share", wrong->share}, {"pairs", wrong->pairs}, {"rows", wrong->rows}, {"left_out", wrong->left_out}});
+  }
   return json;
 }
 
@@ -303,6 +307,9 @@ bool has_meaningful_r2(const Bundle& bundle, const Attachment& space) {
 void say_how_it_fits(const CommonOptions& options, const Bundle& bundle, std::span<const Attachment> spaces) {
   for (const std::string& warning : warnings_of_rows(bundle, spaces)) say(options, "warning: " + warning);
   if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
+  for (const Attachment& space : spaces) {
+    if (space.wrong_pairs && space.wrong_pairs->left_out) say(options, explain(*space.wrong_pairs, space.space()));
+  }
   for (const Attachment& space : spaces) {
     if (!has_meaningful_r2(bundle, space)) continue;
     if (space.ridge() != nullptr || space.mixture() != nullptr || space.kernel() != nullptr) {

@@ -119,6 +119,18 @@ FitRows open_rows(const Options& o) {
   return rows;
 }
 
+/// For whoever asked for the best effort, of which refinement is a part where it pays.
+std::string tell_of_no_refinement(const FitOptions& options, const Bundle& bundle) {
+  const auto* asked = std::get_if<Consensus>(&options.method);
+  if (options.effort != Effort::best || asked == nullptr || asked->refinement.epochs || bundle.spaces().size() < 2 ||
+      !bundle.anchors().refine_losses.empty()) {
+    return "";
+  }
+  return fmt::format("{}, so the best effort is maps by kernel",
+                     options.robust ? "refinement would learn from wrong rows too"
+                                    : "there are no rows but the support to refine targets by");
+}
+
 std::vector<Moments::Part> parts_of(const FitRows& rows) {
   if (rows.spaces.empty()) return rows.moments.value().parts();
   std::vector<Moments::Part> named;
@@ -226,10 +238,6 @@ void run(Options& o) {
 
   std::vector<std::size_t> dims;
   for (const Moments::Part& part : parts) dims.push_back(part.dim);
-  if ((o.support_rows || given.spaces.empty()) && options.effort == Effort::best &&
-      std::holds_alternative<Consensus>(options.method)) {
-    say(o.common, "there are no rows but the support to refine targets by, so the best effort is maps by kernel");
-  }
   tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? rows : given.spaces.front().rows()), "this fit");
   const Json validation = o.validate ? validate_and_show(given.spaces, o, options) : Json();
   const Bundle bundle = fit_given(given, o, options);
@@ -256,6 +264,7 @@ void run(Options& o) {
   if (!validation.is_null()) summary.set("validation", validation);
   if (!bundle.anchors().refine_losses.empty()) summary.set("refine_losses", bundle.anchors().refine_losses);
   print_json(o.common, summary);
+  if (const std::string left_out = tell_of_no_refinement(options, bundle); !left_out.empty()) say(o.common, left_out);
   if (!bundle.anchors().refine_losses.empty()) {
     const auto best = std::ranges::min_element(bundle.anchors().refine_losses);
     say(o.common,

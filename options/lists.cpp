@@ -124,7 +124,7 @@ std::vector<Option> options_of(FitArguments& options) {
                   "pair directly, as baselines; kernel aligns one pair by non-linear maps, best for translation",
                   options.method, parse_method, method_names()),
       effort_option("fast: linear maps, in closed form, in seconds. best: maps by kernel, and refined targets for a "
-                    "consensus; better, in minutes (maps by kernel alone do not refine; not for adapters)",
+                    "consensus with rows beside the support; better, in minutes (not for adapters)",
                     options.effort),
       name_option("similarity", "How to compare an embedding with an anchor", options.similarity, parse_similarity,
                   similarity_names()),
@@ -165,6 +165,10 @@ std::vector<Option> options_of(FitArguments& options) {
           "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
           options.precision, parse_precision, precision_names())};
   append_kernel_options(list, options.kernel);
+  list.push_back(flag_option("robust",
+                             "Leave out support rows that do not belong together, as the other rows tell (for consensus "
+                             "attached by ridge or kernel, procrustes, ridge, cca and kernel)",
+                             options.robust));
   append_group(list, "param", options_of(options.param));
   append_group(list, "param", checkpoint_options(options.param.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));
@@ -203,6 +207,10 @@ std::vector<Option> options_of(AttachOptions& options) {
       effort_option("fast: as for the bundle's other spaces. best: by kernel, if the bundle has targets",
                     options.effort)};
   append_kernel_options(list, options.kernel);
+  list.push_back(flag_option(
+      "robust", "Leave out support rows that are other inputs than the bundle's, as the other rows tell (for a map by "
+                "ridge or kernel)",
+      options.robust));
   return list;
 }
 

@@ -19,18 +19,18 @@ def translate(**options: Any) -> Translate:
     return fit
 
 
-def join(**options: Any) -> Join:
+def join(robust: bool = False, **options: Any) -> Join:
     def fit(sources: Sequence[np.ndarray], unseen: np.ndarray) -> list[tuple[Map, Map]]:
         names = [f"source {n}" for n in range(len(sources))]
-        bundle = kedge.fit(dict(zip(names, sources)), support=len(unseen), **options)
-        new = bundle.attach("unseen", unseen)
+        bundle = kedge.fit(dict(zip(names, sources)), support=len(unseen), robust=robust, **options)
+        new = bundle.attach("unseen", unseen, robust=robust)
         return [(bundle[name].transform, new.transform) for name in names]
     return fit
 
 
-TRANSLATE = {"kernel": translate(method="kernel"), "ridge": translate(method="ridge"),
-             "ridge, raw": translate(method="ridge", similarity="inner"),
+TRANSLATE = {"kernel": translate(method="kernel"), "kernel, robust": translate(method="kernel", robust=True),
+             "ridge": translate(method="ridge"), "ridge, raw": translate(method="ridge", similarity="inner"),
              "procrustes": translate(method="procrustes"), "consensus": translate()}
-JOIN = {"consensus": join(), "consensus by kernel": join(attach="kernel"),
+JOIN = {"consensus": join(), "consensus, robust": join(robust=True), "consensus by kernel": join(attach="kernel"),
         "ridge of each pair": each_pair(translate(method="ridge")),
         "random rows, cosine": join(method="random", similarity="cosine")}

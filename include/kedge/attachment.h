@@ -94,6 +94,7 @@ struct Attachment {
   double shrinkage = 0;  ///< of its covariance
   std::shared_ptr<const Decoder> decoder = {};
   std::optional<RowCheck> row_check = {};  ///< if there were rows enough to check
+  std::optional<WrongPairs> wrong_pairs = {};
 
   [[nodiscard]] const std::string& space() const { return map->space(); }
   /// What is known of how it was made; null if that is something else.

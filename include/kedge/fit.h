@@ -46,6 +46,7 @@ struct FitOptions {
   std::optional<AttachBy> attach_by;                    ///< default: default_attach_by()
   std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
   KernelOptions kernel;                                 ///< for maps by kernel
+  bool robust = false;  ///< without pairs that the other pairs speak against; for adapters, and a consensus with targets
   Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
   Precision precision = Precision::tf32;                ///< of learning; on a processor tf32 is fp32
 
@@ -112,6 +113,7 @@ struct AttachOptions {
   KernelOptions kernel = {};    ///< for a map by kernel
   Device device = Device::cpu;  ///< where statistics are taken and a kernel is solved
   Effort effort = Effort::fast;
+  bool robust = false;  ///< without support rows that the others speak against; if targets are regressed
 };
 
 /// Of attaching a space with rows of so many values by kernel; 0 where it is attached in another way.

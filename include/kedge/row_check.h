@@ -47,6 +47,18 @@ struct RowCheck {
   [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none || block; }
 };
 
+/// Pairs of rows that the other pairs speak against, up to a small part of them: known while a bundle is made.
+struct WrongPairs {
+  std::string partner;             ///< whose rows the space's were compared with; empty: what a bundle knows of them
+  double share = 0;                ///< of the pairs: an estimate
+  std::size_t pairs = 0;           ///< that were compared
+  std::vector<std::int64_t> rows;  ///< the support ids of those that look wrong
+  bool left_out = false;           ///< whether the map was made without them
+
+  /// Fewer than this share may be chance.
+  static constexpr double kWorthTelling = 0.02;
+};
+
 /// Checks each of these spaces, as fit() and attach() check support rows; none if rows or spaces are too few to tell.
 [[nodiscard]] std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces);
 
@@ -54,6 +66,8 @@ struct RowCheck {
 [[nodiscard]] std::string percent(double share);
 /// A sentence about a suspicious space, if those it was compared with are right: what was found, and what to do.
 [[nodiscard]] std::string explain(const RowCheck& check, const std::string& space);
+/// A sentence about the wrong pairs of a space, with the first few named; empty if there are too few to tell of.
+[[nodiscard]] std::string explain(const WrongPairs& wrong, const std::string& space);
 /// Warnings about spaces that were compared with each other on so many rows: a sentence for each that differs from the
 /// others, or one for all if nobody can tell which does.
 [[nodiscard]] std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks,

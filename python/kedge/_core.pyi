@@ -445,7 +445,7 @@ class Bundle:
     def translator(self, source: str, target: str) -> Translator:
         """From one space's embeddings to another's."""
 
-    def attach(self, name: str, X: object | None = None, *, rows: object | None = None, support_rows: bool = False, attach: object | None = None, ridge: object = 'auto', device: object = 'cpu', replace: bool = False, moments: object | None = None, progress: object = False, effort: object = 'fast', kernel_width: object = 'auto', kernel_strength: object = 'auto', kernel_whitening: object = 'auto', ids: object | None = None, pairs: object | None = None) -> RelativeMap:
+    def attach(self, name: str, X: object | None = None, *, rows: object | None = None, support_rows: bool = False, attach: object | None = None, ridge: object = 'auto', device: object = 'cpu', replace: bool = False, moments: object | None = None, progress: object = False, effort: object = 'fast', kernel_width: object = 'auto', kernel_strength: object = 'auto', kernel_whitening: object = 'auto', robust: bool = False, ids: object | None = None, pairs: object | None = None) -> RelativeMap:
         """
         Add an encoder without changing the anchors: its map is kept under `name` and returned.
 
@@ -471,6 +471,9 @@ class Bundle:
             'best' makes its map by kernel, if the bundle has targets and `attach` is not given.
         kernel_width, kernel_strength, kernel_whitening : 'auto' or float
             Of a map by kernel; 'auto' chooses them by leave-one-out error.
+        robust : bool
+            Leave out support rows that are other inputs than the bundle's, as the other rows tell; for a map by ridge or
+            kernel.
         replace : bool
             Whether a space of the same name may be replaced.
         moments : Moments, optional

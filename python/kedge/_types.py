@@ -14,6 +14,7 @@ class SharedOptions(typing.TypedDict, total=False):
     kernel_width: float | str
     kernel_strength: float | str
     kernel_whitening: float | str
+    robust: bool
     epochs: int
     batch: int
     lr: float

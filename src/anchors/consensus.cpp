@@ -3,6 +3,7 @@
 
 #include "base/eigen.h"
 #include "base/wording.h"
+#include "compute/products.h"
 
 #include <algorithm>
 #include <cmath>
@@ -60,6 +61,40 @@ EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::span<const D
   return directions;
 }
 
+/// Rows less the mean, and zeros for those that are wrong.
+EigenRows<double> right_rows(const ConsensusTask& task, std::size_t space) {
+  const Matrix64& support = task.support[space];
+  EigenRows<double> rows = as_eigen(support.view()).rowwise() - as_eigen(std::span(task.bases[space].mean()));
+  for (std::size_t r = 0; r < support.rows(); ++r) {
+    if (!task.right[space][r]) rows.row(static_cast<Eigen::Index>(r)).setZero();
+  }
+  return rows;
+}
+
+/// What spaces share, from support rows that are right in both. What varies within a space needs no partner.
+void replace_shared(Matrix64& scatter, const ConsensusTask& task, double rows) {
+  std::vector<EigenRows<double>> right;
+  for (std::size_t i = 0; i < task.bases.size(); ++i) right.push_back(right_rows(task, i));
+  for (std::size_t b = 1, to = 0; b < right.size(); ++b) {
+    to += task.bases[b - 1].dim();
+    for (std::size_t a = 0, from = 0; a < b; from += task.bases[a++].dim()) {
+      double both = 0;
+      for (std::size_t r = 0; r < task.right[a].size(); ++r) both += task.right[a][r] && task.right[b][r] ? 1 : 0;
+      const auto block = scatter.view().middle_rows(to, task.bases[b].dim()).middle_cols(from, task.bases[a].dim());
+      set_product(block, right[b].transpose(), right[a], both > 0 ? rows / both : 0);
+    }
+  }
+}
+
+/// Leaves the scores of a row as if all spaces had it.
+void make_up_for_wrong(EigenRows<double>& scores, const ConsensusTask& task) {
+  for (Eigen::Index r = 0; r < scores.rows(); ++r) {
+    const auto there = static_cast<double>(std::ranges::count_if(
+        task.right, [&](const std::vector<bool>& right) { return right[static_cast<std::size_t>(r)]; }));
+    scores.row(r) *= static_cast<double>(task.right.size()) / there;
+  }
+}
+
 /// The scores of the support rows, summed over the spaces.
 EigenRows<double> scores_of(const ConsensusTask& task, EigenRows<double> directions) {
   const MatrixView<double> all = view_of(directions);
@@ -69,8 +104,13 @@ EigenRows<double> scores_of(const ConsensusTask& task, EigenRows<double> directi
   for (std::size_t i = 0; i < task.rows.size(); first += task.bases[i].dim(), ++i) {
     const auto folded = all.middle_cols(first, task.bases[i].dim());
     task.bases[i].whitener()->adjoint_to_rows(folded);
-    scores += as_eigen(task.rows[i]->times(folded).view());
+    if (task.right.empty()) {
+      scores += as_eigen(task.rows[i]->times(folded).view());
+    } else {
+      add_product(scores, right_rows(task, i), EigenRows<double>(as_eigen(folded)).transpose());
+    }
   }
+  if (!task.right.empty()) make_up_for_wrong(scores, task);
   return scores;
 }
 
@@ -99,8 +139,9 @@ ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const C
   }
   const std::size_t dim = joint.dim();
   const std::size_t rows = joint.rows();
-  const auto covariance =
-      make_block_covariance(std::move(joint).scatter(), static_cast<double>(rows), bases, dims, device);
+  Matrix64 scatter = std::move(joint).scatter();
+  if (!task.right.empty()) replace_shared(scatter, task, static_cast<double>(rows));
+  const auto covariance = make_block_covariance(std::move(scatter), static_cast<double>(rows), bases, dims, device);
   Directions leading = covariance->leading(task.anchors);
   std::size_t anchors = directions(leading.pairs.values, rows, dim);
   std::vector<Direction> found = directions_of(leading, anchors, dims.size());

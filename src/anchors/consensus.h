@@ -12,6 +12,10 @@ struct ConsensusTask {
   std::span<const WhiteningBasis> bases;
   std::span<const CentredRows* const> rows;  ///< the support, less the means of the bases
   std::size_t anchors = 0;
+  /// By space, which support rows embed the same input as the others'; empty if all do. What spaces share is then
+  /// learned from the rows that are right in both, and each of the support's scores from the spaces that are right.
+  std::span<const std::vector<bool>> right = {};
+  std::span<const Matrix64> support = {};  ///< of each space, if some rows are wrong
 };
 
 /// The targets at the support, support x anchors: scores along the directions in which the whitened spaces, side by

@@ -8,6 +8,18 @@
 #include <optional>
 
 namespace kedge {
+namespace {
+
+bool is_suspicious(const std::optional<RowCheck>& check) {
+  return check && check->suspicious();
+}
+
+void add_wrong_pairs(std::vector<std::string>& to, const Attachment& space) {
+  if (!space.wrong_pairs || space.wrong_pairs->left_out) return;
+  if (std::string text = explain(*space.wrong_pairs, space.space()); !text.empty()) to.push_back(std::move(text));
+}
+
+}  // namespace
 
 std::string_view to_string(const AttachedBy& by) {
   constexpr std::array<std::string_view, std::variant_size_v<AttachedBy>> kNames{"mixture", "ridge", "kernel",
@@ -91,11 +103,17 @@ Bundle Bundle::with(Attachment space) const {
 std::vector<std::string> warnings_of_sources(const Bundle& bundle) {
   std::vector<std::optional<RowCheck>> checks;
   for (const std::string& source : bundle.made().sources) checks.push_back(bundle.space(source).row_check);
-  return explain(checks, bundle.made().sources, bundle.anchors().support_ids.size());
+  std::vector<std::string> warnings = explain(checks, bundle.made().sources, bundle.anchors().support_ids.size());
+  if (std::ranges::any_of(checks, is_suspicious)) return warnings;  // which explains the pairs too
+  for (const std::string& source : bundle.made().sources) add_wrong_pairs(warnings, bundle.space(source));
+  return warnings;
 }
 
 std::vector<std::string> warnings_of_attached(const Bundle& bundle, const Attachment& attached) {
-  return explain(attached.row_check, attached.space(), bundle.anchors().support_ids.size());
+  std::vector<std::string> warnings =
+      explain(attached.row_check, attached.space(), bundle.anchors().support_ids.size());
+  if (!is_suspicious(attached.row_check)) add_wrong_pairs(warnings, attached);
+  return warnings;
 }
 
 }  // namespace kedge

@@ -6,6 +6,7 @@
 #include "compute/threads.h"
 #include "fit/fit.h"
 #include "fit/judge.h"
+#include "fit/robust.h"
 #include "space/sum_rows.h"
 
 #include <algorithm>
@@ -108,17 +109,6 @@ void leave_out_missing(AttachInput& input, const Bundle& bundle, AttachBy by) {
   input.file_rows = std::move(named);
 }
 
-/// What is known of these support rows, for a ridge.
-LearnedAnchors anchors_at(const LearnedAnchors& anchors, const std::vector<std::size_t>& places) {
-  LearnedAnchors some;
-  for (const std::size_t place : places) {
-    if (place >= anchors.support_ids.size()) refuse("the bundle has no support row {}", place);
-    some.support_ids.push_back(anchors.support_ids[place]);
-  }
-  some.targets = matrix_of<float>(as_eigen(anchors.targets.view())(places, Eigen::all));
-  return some;
-}
-
 /// All say where the support rows are.
 void require_pairs_alone(const AttachRows& rows, const AttachOptions& options) {
   if (!rows.pairs || (!rows.ids && !options.support_rows)) return;
@@ -167,10 +157,39 @@ AttachInput read_by_id(const Bundle& bundle, const Space& space, std::span<const
   return carried_input(bundle, moments);
 }
 
+/// Without the support rows that the others speak against.
+Attachment attach_right(const Recipe& made, const LearnedAnchors& anchors, const Matrix64& support,
+                        const Statistics& statistics, const AttachSettings& settings, const Progress& progress) {
+  WrongPairs wrong;
+  const std::vector<std::size_t> places = right_places(anchors, statistics.space(), support, wrong);
+  Attachment attached =
+      attach_some(made, anchors, places, pick_rows(support.view(), places), statistics, settings, progress);
+  attached.wrong_pairs = std::move(wrong);
+  return attached;
+}
+
 }  // namespace
+
+Attachment attach_some(const Recipe& made, const LearnedAnchors& anchors, std::span<const std::size_t> places,
+                       const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,
+                       const Progress& progress) {
+  const std::size_t all = anchors.support_ids.size();
+  if (places.size() == all) return Attacher(made, anchors).attach(support, statistics, settings, progress);
+  const LearnedAnchors some = anchors_at(anchors, places);
+  // Their mean is not that of the statistics, even if those are of the support.
+  const Statistics own(statistics.moments(), statistics.options(), ShrinkageRule::fixed, statistics.device());
+  Attachment attached = Attacher(made, some).attach(support, own, settings, progress);
+  spread_kernel(attached, places, all);
+  return attached;
+}
 
 AttachSettings settings_of(const Bundle& bundle, const AttachOptions& options) {
   const AttachBy by = attach_by(bundle, options);
+  if (options.robust && (!regresses(by) || !bundle.anchors().has_targets())) {
+    refuse("{} leaves rows out of a regression, but the space is attached by {}{}; leave it out{}",
+           flag_words("robust"), to_string(by), regresses(by) ? " to a bundle without targets" : "",
+           regresses(by) ? "" : ", or attach by ridge or kernel");
+  }
   require_regression_options(by, options.ridge, options.kernel);
   return {by, options.ridge, options.kernel};
 }
@@ -297,7 +316,9 @@ Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOp
   require_input(anchors, input);
   const Statistics statistics(input.moments, bundle.made().whitening, bundle.made().shrinkage_rule, options.device,
                               input.of_support.value_or(are_of(input.moments, input.support)));
-  Attachment attached = Attacher(bundle.made(), anchors).attach(input.support, statistics, settings, progress);
+  Attachment attached =
+      options.robust ? attach_right(bundle.made(), anchors, input.support, statistics, settings, progress)
+                     : Attacher(bundle.made(), anchors).attach(input.support, statistics, settings, progress);
   RowPool pool = input.space ? pool_of(*input.space, input.file_rows) : pool_of(input.support);
   pool.support_alone = !input.space || options.support_rows;
   judge_attached(attached, bundle, anchors, input.support, statistics, pool);

@@ -50,6 +50,12 @@ class Attacher {
   std::optional<RidgeTargets> targets_;
 };
 
+/// From some of the support rows: those at `places`, in their order.
+[[nodiscard]] Attachment attach_some(const Recipe& made, const LearnedAnchors& anchors,
+                                     std::span<const std::size_t> places, const Matrix64& support,
+                                     const Statistics& statistics, const AttachSettings& settings,
+                                     const Progress& progress);
+
 /// Joins two spaces directly, the usual way: the first is brought onto the second, and the shared space is the second's
 /// own coordinates (for cca, those in which both correlate). It makes targets, mixture and both maps, so that all that
 /// can be done with anchors can be done with the baseline.

@@ -60,7 +60,7 @@ double refinement_work(const Refinement& refinement, const FitOptions& options, 
 
 Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::size_t rows) {
   const Work work;
-  const FitOptions options = with_effort(asked, dims.size());
+  const FitOptions options = with_effort(asked, dims.size(), has_others(asked, rows));
   const std::size_t support = support_size(options, rows);
   Amount amount;
   if (const Refinement* refinement = refinement_of(options)) {

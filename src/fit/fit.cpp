@@ -9,6 +9,7 @@
 #include "compute/threads.h"
 #include "fit/attach.h"
 #include "fit/judge.h"
+#include "fit/robust.h"
 #include "map/fold.h"
 
 #include <kedge/anchors.h>
@@ -86,8 +87,22 @@ Matrix find_targets(const ConsensusTask& task, Moments joint, std::span<const St
   return targets;
 }
 
-Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, const Recipe& made,
-                      const FitOptions& options, const Progress& progress) {
+/// Each by the support rows that are right.
+std::vector<Attachment> attach_right(const Recipe& made, LearnedAnchors& anchors, const FitInput& input,
+                                     std::span<const Statistics> statistics, const RightRows& right,
+                                     const AttachSettings& settings, const Progress& progress) {
+  anchors.support_ids = input.support.ids;
+  std::vector<Attachment> attached;
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    const std::vector<std::size_t> places = positions_of(right[i]);
+    const Matrix64 support = pick_rows(input.support.rows[i].view(), places);
+    attached.push_back(attach_some(made, anchors, places, support, statistics[i], settings, progress));
+  }
+  return attached;
+}
+
+Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, const RightRows& right,
+                      const Recipe& made, const FitOptions& options, const Progress& progress) {
   const std::vector<WhiteningBasis> bases =
       of_each_source(statistics, [&](std::size_t i) { return statistics[i].basis(); });
   std::vector<RidgeRows> rows = centre_sources(input, statistics);
@@ -100,7 +115,8 @@ Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, c
     }
   };
   if (progress) progress({"finding the consensus", 0, 1, ""});
-  const ConsensusTask task{bases, centred, anchor_count(options, input.support.ids.size())};
+  const ConsensusTask task{bases, centred, anchor_count(options, input.support.ids.size()), right,
+                           input.support.rows};
   Matrix targets = find_targets(task, std::move(input.moments.front()), statistics, made, options, prepare);
   std::vector<double> losses;
   if (const Refinement* refinement = refinement_of(options)) {
@@ -117,6 +133,10 @@ Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, c
   if (progress) progress({"finding the consensus", 1, 1, ""});
   const Attacher attacher(made, learned.anchors);
   const AttachSettings settings{made.attach_by, options.ridge, options.kernel};
+  if (!right.empty()) {
+    learned.spaces = attach_right(made, learned.anchors, input, statistics, right, settings, progress);
+    return learned;
+  }
   if (!by_ridge) {
     learned.spaces = attach_sources(attacher, input, statistics, settings, progress);
     return learned;
@@ -173,14 +193,7 @@ LearnedAnchors choose_mixture(const SupportRows& support, std::span<const Statis
 Matrix keep_weights(Matrix mixture, std::optional<std::size_t> keep, FitInput& input) {
   if (!keep) return mixture;
   SparseMixture sparse = keep_largest(std::move(mixture), *keep);
-  const auto kept = [&](const std::vector<std::int64_t>& all) {
-    std::vector<std::int64_t> some;
-    for (const std::size_t column : sparse.columns) some.push_back(all[column]);
-    return some;
-  };
-  input.support.ids = kept(input.support.ids);
-  if (!input.file_rows.empty()) input.file_rows = kept(input.file_rows);
-  for (Matrix64& rows : input.support.rows) rows = pick_rows(rows.view(), sparse.columns);
+  keep_support(input, sparse.columns);
   return std::move(sparse.mixture);
 }
 
@@ -257,9 +270,13 @@ Learned learn(FitInput& input, std::vector<Statistics>& statistics, const Recipe
   if (refinement_of(options) != nullptr || (param && wip && regresses(made.attach_by))) {  // both whiten more than once
     statistics = of_each_source(statistics, [&](std::size_t i) { return statistics[i].whitened(); });
   }
+  std::vector<std::optional<WrongPairs>> wrong(statistics.size());
+  RightRows right;
+  if (options.robust) right = leave_out_wrong(input, statistics, wrong);
   Learned learned = is_adapter(made.method) ? fit_pair(input, statistics, made, options, progress)
-                    : consensus             ? fit_consensus(input, statistics, made, options, progress)
+                    : consensus             ? fit_consensus(input, statistics, right, made, options, progress)
                                             : fit_mixture(input, statistics, made, options, progress);
+  for (std::size_t i = 0; i < wrong.size(); ++i) learned.spaces[i].wrong_pairs = std::move(wrong[i]);
   learned.anchors.support_ids = input.support.ids;
   learned.anchors.by_id = input.by_id;
   return learned;
@@ -303,7 +320,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
 Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& asked,
            const Progress& progress) {
   const Work work;
-  const FitOptions options = with_effort(asked, spaces.size());
+  const FitOptions options = with_effort(asked, spaces.size(), has_others(asked, spaces.front().rows()));
   FitInput input = read_input(spaces, statistics, options, progress);
   Recipe made = recipe_of(input, statistics, options);
   Learned learned = learn(input, statistics, made, options, progress);

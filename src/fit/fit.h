@@ -13,8 +13,11 @@ namespace kedge {
 /// Throws Error(Code::bad_argument).
 void require_valid(std::size_t spaces, const FitOptions& options);
 
-/// The options with all that their effort stands for in a fit of so many spaces.
-[[nodiscard]] FitOptions with_effort(FitOptions options, std::size_t spaces);
+/// The options with all that their effort stands for in a fit of so many spaces: refinement only if there are rows
+/// beside the support to learn from, since on the support alone it takes long and gains nothing.
+[[nodiscard]] FitOptions with_effort(FitOptions options, std::size_t spaces, bool others);
+/// Whether so many rows are more than the support.
+[[nodiscard]] bool has_others(const FitOptions& options, std::size_t rows);
 
 /// What a fit with these options refines by; null if it does not.
 [[nodiscard]] const Refinement* refinement_of(const FitOptions& options);

@@ -53,6 +53,22 @@ void require_attach(const FitOptions& options) {
   }
 }
 
+void require_robust(std::size_t spaces, const FitOptions& options) {
+  if (!options.robust) return;
+  const std::string robust = flag_words("robust");
+  if (spaces < 2) refuse("{} compares the rows of spaces with each other, but there is one; leave it out", robust);
+  if (is_adapter(options.method)) return;
+  if (!std::holds_alternative<Consensus>(options.method) || options.similarity != Similarity::wip ||
+      !regresses(attach_by(options))) {
+    refuse("{} leaves rows out of regressions, which {} with the similarity {}, attached by {}, does not make; use the "
+           "method consensus with the similarity wip, attached by ridge or kernel, or align a pair",
+           robust, to_string(options.method), to_string(options.similarity), to_string(attach_by(options)));
+  }
+  if (refinement_of(options) != nullptr) {
+    refuse("{} leaves wrong rows out, but refinement learns from all rows; leave out one of them", robust);
+  }
+}
+
 constexpr Names<Effort, 2> kEffortNames{"effort", {"fast", "best"}};
 
 }  // namespace
@@ -84,11 +100,12 @@ bool makes_kernels(const FitOptions& options) {
   return by == AttachBy::kernel || by == AttachBy::automatic;
 }
 
-FitOptions with_effort(FitOptions options, std::size_t spaces) {
+FitOptions with_effort(FitOptions options, std::size_t spaces, bool others) {
   if (options.effort == Effort::fast) return options;
   options.attach_by = attach_by(options);
   auto* consensus = std::get_if<Consensus>(&options.method);
-  if (consensus != nullptr && spaces > 1 && !consensus->refinement.epochs) {
+  const bool refines = spaces > 1 && others && !options.robust;
+  if (consensus != nullptr && refines && !consensus->refinement.epochs) {
     consensus->refinement.epochs = Refinement::kBestEpochs;
   }
   return options;
@@ -116,6 +133,7 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   require_numbers(options);
   require_attach(options);
   if (is_adapter(options.method)) require_adapter(spaces, options);
+  require_robust(spaces, options);
   if (const Refinement* refinement = refinement_of(options)) require_refinement(spaces, *refinement);
   require_precision(options.device, options.precision);
 }
@@ -124,6 +142,10 @@ std::size_t support_size(const FitOptions& options, std::size_t rows) {
   if (!options.support_ids.empty()) return options.support_ids.size();
   if (options.support) return *options.support;
   return std::min(makes_kernels(options) ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, rows);
+}
+
+bool has_others(const FitOptions& options, std::size_t rows) {
+  return support_size(options, rows) < rows;
 }
 
 std::size_t anchor_count(const FitOptions& options, std::size_t rows) {

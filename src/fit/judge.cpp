@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "compute/lapack.h"
 #include "compute/threads.h"
+#include "fit/robust.h"
 
 #include <algorithm>
 #include <limits>
@@ -287,9 +288,16 @@ void judge_sources(Learned& learned, const Recipe& made, const FitInput& input,
   Sources sources = look_up_sources(picked);
   if (!anchors.has_targets() && !sources.sketches.empty()) anchors.sketch = joint_sketch(sources.sketches);
   const std::vector<std::optional<RowCheck>> checks = judge_rows(sources, picked, checked);
+  const bool robust = std::ranges::any_of(learned.spaces, [](const Attachment& one) { return !!one.wrong_pairs; });
+  FileRows ids;
+  for (const std::size_t position : positions) ids.push_back(anchors.support_ids[position]);
   for_each_space(supports.size(), [&](std::size_t i) {
     Attachment& space = learned.spaces[i];
     space.row_check = checks[i];
+    if (i > 0 && !robust) {
+      space.wrong_pairs =
+          look_for_wrong_pairs(statistics[i - 1].space(), picked[i - 1].view(), picked[i].view(), ids);
+    }
     auto* mixed = std::get_if<ByMixture>(&space.by);
     if (mixed == nullptr || !anchors.has_targets()) return;
     mixed->fit = mixture_fit(anchors, is_convex(made.method), *space.map, supports[i], statistics[i]);
@@ -307,6 +315,12 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const LearnedAnc
   attached.row_check = examine(look_up(sketch_rows(pick_rows(support.view(), positions).view()), others),
                                checked_rows(attached.space(), pool, anchors.support_ids, positions), others);
   attached.row_check->same_as = find_same_map(bundle, *attached.map);
+  if (attached.wrong_pairs || !anchors.has_targets()) return;
+  FileRows ids;
+  for (const std::size_t position : positions) ids.push_back(anchors.support_ids[position]);
+  const Matrix64 targets = matrix_of<double>(as_eigen(pick_rows(anchors.targets.view(), positions).view()));
+  attached.wrong_pairs =
+      look_for_wrong_pairs("", pick_rows(support.view(), positions).view(), targets.view(), ids);
 }
 
 std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {

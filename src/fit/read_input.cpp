@@ -51,7 +51,7 @@ std::vector<std::int64_t> draw_rows(std::span<const Space> spaces, std::span<con
     refuse("asked to select the support by {}, but ids are what it is drawn by; give one or the other",
            to_string(options.support_select));
   }
-  const std::size_t count = support_size(with_effort(options, spaces.size()), first.rows());
+  const std::size_t count = support_size(options, first.rows());
   if (options.support_ids.empty()) require_support(count, first.rows());
   const SupportDraw draw =
       options.support_ids.empty() ? SupportDraw(count, options.seed) : SupportDraw(options.support_ids);
@@ -82,8 +82,8 @@ void select_and_gather(FitInput& input, std::span<const Statistics> statistics, 
 }
 
 /// Throws what can be refused before any row is read.
-FitOptions settle(const FitOptions& asked, std::size_t spaces) {
-  FitOptions options = with_effort(asked, spaces);
+FitOptions settle(const FitOptions& asked, std::size_t spaces, bool others) {
+  FitOptions options = with_effort(asked, spaces, others);
   require_valid(spaces, options);
   return options;
 }
@@ -239,10 +239,8 @@ Moments moments_of(std::span<const Space> spaces, const Moments& known) {
 FitOptions settle(const FitInput& input, const FitOptions& asked) {
   const bool learns = !input.spaces.empty();
   if (!learns) require_no_other_rows(asked);
-  FitOptions options = settle(asked, parts_of(input.moments).size());
-  auto* consensus = std::get_if<Consensus>(&options.method);
-  if (!learns && consensus != nullptr) consensus->refinement.epochs = 0;  // the best effort is that without other rows
-  return options;
+  return settle(asked, parts_of(input.moments).size(),
+                learns && input.support.ids.size() < input.spaces.front().rows());
 }
 
 void require_input(const FitInput& input, const FitOptions& options) {
@@ -306,7 +304,7 @@ Statistics read_statistics(const Space& space, const FitOptions& options) {
 
 void require_fit(std::span<const Space> spaces, const FitOptions& options) {
   require_parallel(spaces);
-  (void)known_support(spaces, settle(options, spaces.size()));
+  (void)known_support(spaces, settle(options, spaces.size(), has_others(options, spaces.front().rows())));
 }
 
 FitInput read_input(const FitRows& rows, const FitOptions& asked, const Progress& progress) {
@@ -320,7 +318,7 @@ FitInput read_input(const FitRows& rows, const FitOptions& asked, const Progress
     options.support_ids = draw_rows(spaces, *rows.ids, asked);
     options.support.reset();
   }
-  options = settle(options, spaces.size());
+  options = settle(options, spaces.size(), has_others(options, spaces.front().rows()));
   FitInput input{{}, {}, rows.ids.has_value(), spaces, known_support(spaces, options)};
   std::jthread loading;
   if (rows.moments) {
@@ -341,7 +339,7 @@ FitInput read_input(const FitRows& rows, const FitOptions& asked, const Progress
 FitInput read_input(std::span<const Space> spaces, std::span<const Statistics> statistics, const FitOptions& asked,
                     const Progress& progress) {
   require_parallel(spaces);
-  const FitOptions options = settle(asked, spaces.size());
+  const FitOptions options = settle(asked, spaces.size(), has_others(asked, spaces.front().rows()));
   FitInput input{{}, {}, false, {spaces.begin(), spaces.end()}, known_support(spaces, options)};
   if (std::holds_alternative<Consensus>(options.method)) input.moments = read_moments(spaces, options, progress);
   if (input.file_rows.empty()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kedge/row_check.h>
 
 #include <algorithm>
@@ -103,6 +104,26 @@ std::string percent(double share) {
 std::string explain(const RowCheck& check, const std::string& space) {
   return explain(check, {fmt::format("the rows of '{}'", space), "those of the others", fmt::format("'{}'", space),
                          "the others", "its file"});
+}
+
+std::string explain(const WrongPairs& wrong, const std::string& space) {
+  if (!wrong.left_out && wrong.share < WrongPairs::kWorthTelling) return "";
+  if (wrong.rows.empty()) return wrong.left_out ? fmt::format("no pair of '{}' looks wrong", space) : "";
+  const std::string whose = wrong.partner.empty() ? fmt::format("the rows of '{}'", space)
+                                                  : fmt::format("the pairs of '{}' and '{}'", wrong.partner, space);
+  constexpr std::size_t kMostNamed = 5;
+  const std::size_t named = std::min(wrong.rows.size(), kMostNamed);
+  const std::string rows = fmt::format("{} {}{}", wrong.rows.size() == 1 ? "row" : "rows",
+                                       fmt::join(std::span(wrong.rows).first(named), ", "),
+                                       named < wrong.rows.size() ? " and others" : "");
+  if (wrong.left_out) {
+    return fmt::format("left out {} of {}, {} in all, which look wrong: {}", wrong.rows.size(), whose, wrong.pairs,
+                       rows);
+  }
+  return fmt::format(
+      "about {} of {} look wrong, {} among them: does each embed the same input as its partner? The option 'robust' leaves "
+      "such pairs out",
+      percent(wrong.share), whose, rows);
 }
 
 std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks, std::span<const std::string> spaces,

@@ -204,8 +204,11 @@ def test_attach_refuses_what_fit_refuses(kedge: Kedge, bent: list[str]) -> None:
 
 
 def test_the_best_effort_is_refinement_and_kernel(kedge: Kedge, bent: list[str]) -> None:
-    kedge.ok("fit", *bent, "--anchors", 4, "--effort", "best", "-o", "best.kedge")
-    kedge.ok("fit", *bent, "--anchors", 4, "--attach", "kernel", "--refine-epochs", 30, "-o", "both.kedge")
+    said = kedge.ok("fit", *bent, "--anchors", 4, "--effort", "best", "-o", "best.kedge").stderr
+    assert "there are no rows but the support to refine targets by" in said
+    some = [*bent, "--support", 200]
+    kedge.ok("fit", *some, "--anchors", 4, "--effort", "best", "-o", "best.kedge")
+    kedge.ok("fit", *some, "--anchors", 4, "--attach", "kernel", "--refine-epochs", 30, "-o", "both.kedge")
     assert (kedge.folder / "best.kedge").read_bytes() == (kedge.folder / "both.kedge").read_bytes()
     kedge.ok("fit", *bent, "--anchors", 4, "--effort", "fast", "-o", "fast.kedge")
     kedge.ok("fit", *bent, "--anchors", 4, "-o", "plain.kedge")

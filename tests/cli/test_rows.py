@@ -229,3 +229,20 @@ def test_chosen_rows_are_not_replaced_by_the_result(kedge: Kedge, bundle: str) -
     np.save(kedge.folder / "ids.npy", np.array([7, 3, 150]))
     kedge.refused(2, "transform", bundle, "--space", "a", "-i", "a.npy", "--rows-file", "ids.npy", "-o", "ids.npy",
                   says="is an input")
+
+
+def test_robust_leaves_wrong_pairs_out_and_says_so(real: Kedge) -> None:
+    bent = np.load(SLM / "use-multilingual.npy")
+    bent[::5] = np.roll(bent[::5], 1, axis=0)
+    np.save(real.folder / "bent.npy", bent)
+    arguments = ["fit", "--space", f"mini={SLM / 'minilm-l6.npy'}", "--space", "use=bent.npy", "--rows", "0:1500",
+                 "--method", "ridge", "-o", "x.kedge"]
+    said = real.ok(*arguments).stderr
+    assert "warning: about " in said and "of the pairs of 'mini' and 'use' look wrong, rows " in said
+    said = real.ok(*arguments, "--robust").stderr
+    assert "warning" not in said and "of the pairs of 'mini' and 'use', 1500 in all, which look wrong: rows " in said
+    wrong = real.json(*arguments, "--robust")["spaces"][1]["wrong_pairs"]
+    assert wrong["left_out"] and 250 < len(wrong["rows"]) < 350 and np.mean(np.array(wrong["rows"]) % 5 == 0) > 0.9
+    right = ["fit", "--space", f"mini={SLM / 'minilm-l6.npy'}", "--space", f"use={SLM / 'use-multilingual.npy'}",
+             "--rows", "0:1500", "--method", "ridge", "-o", "x.kedge"]
+    assert "look wrong" not in real.ok(*right).stderr

@@ -172,10 +172,13 @@ TEST(KernelMap, TheBestEffortIsRefinementAndKernel) {
   const Encoders encoders;
   FitOptions options = with(Consensus{});
   options.effort = Effort::best;
+  EXPECT_TRUE(encoders.fitted(options).anchors().refine_losses.empty());  // every row is in the support
+  options.support = kFitted - 40;
   const Bundle best = encoders.fitted(options);
   EXPECT_EQ(best.made().attach_by, AttachBy::kernel);
   EXPECT_EQ(std::get<Consensus>(best.made().method).refinement.epochs, Refinement::kBestEpochs);
   options = with(Consensus{}, AttachBy::kernel);
+  options.support = kFitted - 40;
   std::get<Consensus>(options.method).refinement.epochs = Refinement::kBestEpochs;
   expect_same(*encoders.fitted(options).map("b"), *best.map("b"));
 

@@ -72,8 +72,8 @@ def test_auto_and_effort(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray
     assert kedge.fit(pair, anchors=4, attach="auto")["b"].attached_by == "kernel"
     assert kedge.fit({name: spaces[name] for name in ("vit", "rex")}, anchors=8,
                      attach="auto")["vit"].attached_by == "ridge"
-    best = kedge.fit(pair, anchors=4, effort="best")
-    both = kedge.fit(pair, anchors=4, attach="kernel", refine_epochs=30)
+    best = kedge.fit(pair, anchors=4, effort="best", support=200)
+    both = kedge.fit(pair, anchors=4, attach="kernel", refine_epochs=30, support=200)
     np.testing.assert_array_equal(best["a"].transform(pair["a"]), both["a"].transform(pair["a"]))
     fast = kedge.fit(pair, anchors=4, effort="fast")
     fast.attach("c", bent["c"], effort="best")

@@ -129,3 +129,22 @@ def test_rows_that_cannot_be_are_refused(encoders: dict[str, np.ndarray], rows: 
 def test_anchors_default_to_what_there_is(encoders: dict[str, np.ndarray]) -> None:
     assert kedge.fit(encoders, method="random", support=25).n_anchors == 25
     assert kedge.fit(encoders).n_anchors <= 120
+
+
+def test_wrong_pairs_are_told_of_and_left_out(encoders: dict[str, np.ndarray]) -> None:
+    wrong = np.arange(0, 400, 3)
+    bent = encoders["b"].copy()
+    bent[wrong] = np.roll(bent[wrong], 1, axis=0)
+    given = {"a": encoders["a"], "b": bent}
+    with pytest.warns(UserWarning, match="look wrong, rows"):
+        kedge.fit(given, method="ridge")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bundle = kedge.fit(given, method="ridge", robust=True)
+        consensus = kedge.fit({"a": encoders["a"], "c": encoders["c"]}, anchors=10)
+        consensus.attach("b", bent, robust=True)
+    assert 240 < len(bundle.support_ids) < 300 and np.isin(bundle.support_ids, wrong).mean() < 0.1
+    with pytest.warns(UserWarning, match="the rows of 'b' look wrong"):
+        consensus.attach("b", bent, replace=True)
+    with pytest.raises(ValueError, match="robust"):
+        kedge.fit(given, method="random", robust=True)
