@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-RAY_WORKERS = ("ray::MapBatches",)  # in the commands of their processes
+RAY_WORKERS = ("ray::MapBatches", "ray::kedge")  # in the commands of their processes
 SPARK_WORKERS = ("pyspark.daemon", "pyspark/daemon.py")
 FIT_OPTIONS = {"support": int, "seed": int, "sample": int, "anchors": int, "method": str, "attach": str, "device": str}
 

@@ -59,7 +59,7 @@ def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *, 
     sample : int
         How many rows are brought to one machine if the method learns from rows: param, and refinement.
     progress : bool or callable
-        True shows Ray Data's progress bars; a function is called with step, done, total and detail.
+        True shows a bar; a function is called with step, done, total and detail.
     **options
         As for kedge.fit: method, attach, anchors, shrinkage, ... With device='cuda' the solve asks Ray for a GPU.
 

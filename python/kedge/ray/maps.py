@@ -50,8 +50,8 @@ def applied(batch: pa.Table, kept: Sequence[Reference]) -> pa.Table:
 def of_folder(application: Application, given: str, output: str, keep: Sequence[str] | None,
               progress: ShowProgress) -> Dataset:
     plan = folder.planned(application, given, output, keep)
-    told = report.to_function("mapping rows", plan.rows_left, progress)
-    with plan.writing(), report.plain(), report.bars(progress):
+    with (plan.writing(), report.plain(), report.bars(progress),
+          report.rows("mapping rows", plan.rows_left, callable(progress) and progress) as told):
         for number in written(plan) if plan.left else ():
             told.advance(plan.left[number].piece.rows)
     return ray.data.read_parquet(output)
