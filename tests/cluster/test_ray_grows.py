@@ -130,7 +130,7 @@ def test_a_node_that_leaves_before_the_solve(head: Cluster, tmp_path: pathlib.Pa
     folder = large_sums(tmp_path / "rows")
     node = add(head, processors=2)  # so that none that is left can solve as it was asked
     first = kedge.ray.fit(str(folder), COLUMNS, support=4000)
-    solve = sums.solve_on_worker
+    solve: Any = sums.solve_on_worker
 
     class Solve:
         """Whose node leaves as soon as it has been asked for."""

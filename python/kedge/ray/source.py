@@ -82,6 +82,10 @@ class Blocks:
         return self.dataset.map_batches(work, batch_size=max(1, rows), batch_format="pyarrow", **resources)
 
 
+def source_of(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str) -> Pieces | Blocks:
+    return Pieces(dataset, columns, id_column) if is_path(dataset) else Blocks(dataset, columns, id_column)
+
+
 def is_path(dataset: object) -> TypeIs[Path]:
     """Whether workers read files themselves. Raises for what is neither a path nor a dataset."""
     if not isinstance(dataset, (str, os.PathLike, ray.data.Dataset)):

@@ -20,7 +20,7 @@ from ..parts.files import Piece
 from ..parts.partial import BATCH_ROWS, Partial, Support
 from . import report
 from .report import Reference
-from .source import Batches, Blocks, Pieces, is_path
+from .source import Batches, Pieces, source_of
 from .tree import Sums, Tree
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def total(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str, s
           progress: ShowProgress) -> Tree:
     """All rows, summed up and merged into a few partials."""
     with report.plain(), report.bars(progress):
-        source = Pieces(dataset, columns, id_column) if is_path(dataset) else Blocks(dataset, columns, id_column)
+        source = source_of(dataset, columns, id_column)
         drawn = support if isinstance(support, int) else len(support)
         size, store = sizes.partial_bytes(source.columns, drawn), require_room(source.columns, drawn)
         work, at_once = Sum(source.columns, support, seed), max(2, min(MERGED_AT_ONCE, store // 2 // size))
