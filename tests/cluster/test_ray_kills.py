@@ -54,7 +54,7 @@ def test_while_rows_are_summed_up(folder: pathlib.Path) -> None:
 
 def test_while_rows_are_mapped(folder: pathlib.Path, spaces: Spaces, tmp_path: pathlib.Path) -> None:
     bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
-    killer = Killer("write_on_worker")
+    killer = Killer("kedge: map")
     result = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared",
                                output=str(tmp_path / "out"), progress=killer)
     assert killer.left == 0
@@ -75,8 +75,20 @@ def test_a_function_may_stop_the_work(folder: pathlib.Path, tmp_path: pathlib.Pa
         kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared", output=str(tmp_path / "out"),
                             progress=stop)
     end = time.monotonic() + SECONDS
-    while at_work("write_on_worker") and time.monotonic() < end:  # Ray ends them in its own time
+    while at_work("kedge: map") and time.monotonic() < end:  # Ray ends them in its own time
         time.sleep(0.1)
-    assert not at_work("write_on_worker"), "a task goes on that nobody waits for"
+    assert not at_work("kedge: map"), "a task goes on that nobody waits for"
     written = sorted(os.listdir(tmp_path / "out"))
     assert 0 < len(written) < PARTS and not any(name.startswith(".") for name in written)
+
+
+def test_a_task_that_always_dies_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kedge.ray import tasks
+
+    def dies(number: int) -> None:
+        os._exit(1)
+
+    monkeypatch.setattr(tasks, "TIMES", 3)
+    work = tasks.task(dies, "dies", 1)
+    with pytest.raises(RuntimeError, match="ended 3 times without a result .WorkerCrashedError: .*; see Ray's logs"):
+        list(tasks.finished(work.remote, 2))

@@ -21,6 +21,7 @@ from ..parts.partial import BATCH_ROWS, Partial, Support
 from . import report
 from .report import Reference
 from .source import Batches, Pieces, source_of
+from .tasks import task
 from .tree import Sums, Tree
 
 T = TypeVar("T")
@@ -36,10 +37,10 @@ def total(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str, s
         drawn = support if isinstance(support, int) else len(support)
         size, store = sizes.partial_bytes(source.columns, drawn), require_room(source.columns, drawn)
         work, at_once = Sum(source.columns, support, seed), max(2, min(MERGED_AT_ONCE, store // 2 // size))
-        merge = task(merged, "kedge: merge", BASE_BYTES + 3 * size)
+        merge = task(merged, "kedge: merge", BASE_BYTES + 3 * size, results=2)
         if isinstance(source, Pieces):
             shares, given = source.shares(size), ray.put(work)
-            sum_up = task(of_share, "kedge: sum up", BASE_BYTES + 2 * size)
+            sum_up = task(of_share, "kedge: sum up", BASE_BYTES + 2 * size, results=2)
             with report.rows(step, source.rows, progress) as told:
                 tree = Tree(len(shares), lambda share: sum_up.remote(given, shares[share]), merge.remote, size, at_once,
                             told)
@@ -52,12 +53,6 @@ def total(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str, s
         tree = Tree(0, None, merge.remote, size, at_once, told)
         tree.ready = [Sums((), ray.put(table_of(whole)), ray.get_runtime_context().get_node_id())]
         return tree
-
-
-def task(function: Callable[..., Any], name: str, memory: int) -> Any:
-    """One that Ray does not run again by itself, nor what it takes: Tree does."""
-    remote: Any = ray.remote(function)
-    return remote.options(num_cpus=1, memory=memory, num_returns=2, max_retries=0, name=name)
 
 
 def of_share(work: Sum, share: Sequence[Piece]) -> tuple[pa.Table, tuple[int, str]]:

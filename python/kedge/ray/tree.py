@@ -14,12 +14,8 @@ from typing import Any, NamedTuple
 import ray
 
 from .._progress import RowProgress
-from . import report
 from .report import Reference
-
-SECONDS = 1.0  # between looks at which nodes there are
-AHEAD = 64  # tasks that wait, beside one for each processor: an autoscaler sees them
-TIMES = 10  # that tasks of a share may end without a result
+from .tasks import SECONDS, Failures, cancel, ended, room
 
 Started = tuple[Reference, Reference]  # the partial, and, once it is made, its rows and the node that has it
 SumUp = Callable[[int], Started]
@@ -49,7 +45,7 @@ class Tree:
         self.ready: list[Sums] = []
         self.running: dict[Reference, Task] = {}  # by what says that they have ended
         self.counted: set[int] = set()  # shares whose rows have been told of
-        self.failures: collections.Counter[int] = collections.Counter()  # of tasks, by their first share
+        self.failures = Failures()  # by the first share of a task
         self.looked = time.monotonic()
 
     def solved(self, start: Callable[[list[Reference]], Reference], possible: Callable[[], bool]) -> Any:
@@ -64,12 +60,12 @@ class Tree:
                     if self.is_done(result, SECONDS):
                         return ray.get(result)
             except ray.exceptions.RayError as error:
-                self.failed(-1, "the solve", error)
+                self.failures.note(-1, "the solve", error)
                 time.sleep(SECONDS)  # until a node that has left is known to have done so
             except BaseException:
-                ray.cancel(result, force=True)
+                cancel([result])
                 raise
-            ray.cancel(result, force=True)
+            cancel([result])
             self.give_back(inputs, nodes())
 
     def grow(self) -> None:
@@ -77,13 +73,12 @@ class Tree:
         try:
             while self.todo or self.running or len(self.ready) >= self.at_once:
                 self.start()
-                for made in self.ended():
+                for made in ended(self.running):
                     self.take(made, self.running.pop(made))
                 if time.monotonic() - self.looked > SECONDS:
                     self.look()
         finally:
-            for made in self.running:
-                ray.cancel(made, force=True)
+            cancel(self.running)
             self.running.clear()
 
     def start(self) -> None:
@@ -91,20 +86,12 @@ class Tree:
             inputs, self.ready = self.ready[:self.at_once], self.ready[self.at_once:]
             partial, made = self.merge(*[sums.partial for sums in inputs])
             self.running[made] = Task(tuple(share for sums in inputs for share in sums.shares), inputs, partial)
-        there = ray.cluster_resources() if self.todo else {}
-        room = min(int(there.get("CPU", 0)) + AHEAD, int(there.get("object_store_memory", 0)) // 2 // self.size)
         held = len(self.ready) + sum(len(task.inputs) or 1 for task in self.running.values())
-        for _ in range(min(len(self.todo), max(2, room) - held)):
+        stores = int(ray.cluster_resources().get("object_store_memory", 0)) // 2 // self.size
+        for _ in range(min(len(self.todo), max(2, min(room(), stores)) - held)):
             share = self.todo.popleft()
             partial, made = self.sum_up(share)  # type: ignore[misc]  # which is there where shares are
             self.running[made] = Task((share,), [], partial)
-
-    def ended(self) -> list[Reference]:
-        """Tasks that have ended, if need be after a while."""
-        running = list(self.running)
-        ray.wait(running, timeout=SECONDS, fetch_local=False)
-        done: list[Reference] = ray.wait(running, num_returns=len(running), timeout=0, fetch_local=False)[0]
-        return done
 
     @staticmethod
     def is_done(result: Reference, seconds: float = 0) -> bool:
@@ -114,7 +101,7 @@ class Tree:
         try:
             rows, node = ray.get(made)
         except ray.exceptions.RayError as error:
-            self.failed(task.shares[0], "a task that sums up rows", error)
+            self.failures.note(task.shares[0], "a task that sums up rows", error)
             self.give_back(task.inputs, nodes()) if task.inputs else self.todo.extend(task.shares)
             return
         self.ready.append(Sums(task.shares, task.partial, node))
@@ -122,23 +109,12 @@ class Tree:
             self.counted.update(task.shares)
             self.told.advance(rows)
 
-    def failed(self, share: int, what: str, error: ray.exceptions.RayError) -> None:
-        """Raises what went wrong, unless another attempt may do better."""
-        cause = report.cause_of(error)
-        if not isinstance(cause, ray.exceptions.RayError):
-            raise cause from None
-        self.failures[share] += 1
-        if self.failures[share] == TIMES:
-            reason = str(cause).partition("\n")[0]
-            raise RuntimeError(f"{what} ended {TIMES} times without a result ({type(cause).__name__}: {reason}); see "
-                               "Ray's logs, and give nodes more memory if it ran out") from None
-
     def look(self) -> None:
         """Gives up what waits for sums that have left with their node."""
         self.looked, alive = time.monotonic(), nodes()
         for made, task in list(self.running.items()):
             if any(sums.node not in alive for sums in task.inputs):
-                ray.cancel(made, force=True)
+                cancel([made])
                 del self.running[made]
                 self.give_back(task.inputs, alive)
         ready, self.ready = self.ready, []
