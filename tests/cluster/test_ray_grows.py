@@ -50,7 +50,7 @@ class Changes:
         self.nodes, self.stay, self.after, self.most = nodes, stay, after, 0
 
     def __call__(self, step: str, done: int, total: int, detail: str) -> None:
-        if self.most or done <= self.after * total:  # which nobody knows of a dataset
+        if self.most or done <= self.after * total:
             return
         first = self.nodes.worker_nodes.copy()
         add(self.nodes)
@@ -149,17 +149,3 @@ def test_a_node_that_leaves_before_the_solve(head: Cluster, tmp_path: pathlib.Pa
     monkeypatch.setattr(sums, "solve_on_worker", Solve())
     assert difference(kedge.ray.fit(str(folder), COLUMNS, support=4000), first) < 1e-6
     assert len(begun) > 2 * 20
-
-
-def test_a_node_that_leaves_while_a_dataset_is_summed_up(head: Cluster, tmp_path: pathlib.Path,
-                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    from kedge.ray import source
-
-    monkeypatch.setattr(source, "TASK_BYTES", 500_000)  # so that there are several tasks
-    folder = large_sums(tmp_path / "rows")
-    add(head)
-    first = kedge.ray.fit(str(folder), COLUMNS, support=300)
-    changes = Changes(head, stay=False)
-    disturbed = kedge.ray.fit(ray.data.read_parquet(str(folder)), COLUMNS, support=300, progress=changes)
-    assert changes.most == 2
-    assert difference(disturbed, first) < 1e-6
