@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-RAY_WORKERS = ("ray::MapBatches",)  # in the commands of their processes
+RAY_WORKERS = ("ray::MapBatches", "ray::kedge")  # in the commands of their processes
 SPARK_WORKERS = ("pyspark.daemon", "pyspark/daemon.py")
 FIT_OPTIONS = {"support": int, "seed": int, "sample": int, "anchors": int, "method": str, "attach": str, "device": str}
 
@@ -27,6 +27,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     found.add_argument("--save", help="where to save the bundle that was fitted; it is not kept if left out")
     for name, kind in FIT_OPTIONS.items():
         found.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, help="as for fit")
+    found.add_argument("--check-ids", action="store_true", help="look for ids that several rows have among all rows")
     found.add_argument("--master", help="the cluster to use; processes of this machine if left out")
     found.add_argument("--workers", type=int, default=os.cpu_count(), help="how many, if the cluster is this machine")
     found.add_argument("-q", "--quiet", action="store_true", help="show no progress")
@@ -54,14 +55,15 @@ def work(asked: argparse.Namespace, engine: Any, name: str, words: Sequence[str]
 
     outputs = {space: f"{asked.output.rstrip('/')}/{space}" for space, _ in asked.columns}
     for output in outputs.values():
-        folder.require_empty(output)  # before a long fit, not after it
+        if not asked.bundle:  # with one, a second run of the same maps goes on where the first one ended
+            folder.require_empty(output)  # before a long fit, not after it
     began = time.perf_counter()
     with Memory(*words) as memory:
         if asked.bundle:
             bundle = kedge.load(asked.bundle)
         else:
-            bundle = engine.fit(asked.folder, dict(asked.columns), asked.id, progress=not asked.quiet,
-                                **fit_options(asked))
+            bundle = engine.fit(asked.folder, dict(asked.columns), asked.id, check_ids=asked.check_ids,
+                                progress=not asked.quiet, **fit_options(asked))
         if asked.save:
             bundle.save(asked.save)
         fitted = time.perf_counter()

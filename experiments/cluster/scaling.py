@@ -200,6 +200,29 @@ def print_costs(found: list[Costs]) -> None:
               f"| {costs.solve:,.1f}{'' if costs.solve_measured else ' (by D^3)'} |")
 
 
+def print_plan(found: list[Costs], start: float, asked: argparse.Namespace) -> None:
+    """What someone who plans a fit and the map of its wider space asks first."""
+    print(f"\n{asked.plan_workers} workers, {asked.cores} of them on a machine with 10 Gbit/s\n\n| D | rows | a fit "
+          "reads | core hours | time | a map reads, writes | core hours |\n|---|---|---|---|---|---|---|")
+    for costs in found:
+        for rows in asked.plan:
+            core_hours = (asked.plan_workers * busy_in_work(costs, rows, asked.plan_workers, PIECE_BYTES) + costs.solve)
+            took = predicted(costs, rows, asked.plan_workers, start, 10e9 / 8, asked.cores)
+            mapped = rows * (2 * (costs.dim * 3 // 5) + 8), rows * (4 * ANCHORS + 8)
+            print_line(f"{costs.dim:,}", f"{rows:,}", size(rows * (2 * costs.dim + 8)), f"{core_hours / 3600:,.1f}",
+                       clock(took), ", ".join(map(size, mapped)), f"{rows * costs.map / 3600:,.1f}")
+
+
+def clock(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 3600:,.1f} h" if seconds >= 7200 else f"{seconds / 60:.0f} min"
+
+
+def size(nbytes: float) -> str:
+    return f"{nbytes / 1e12:,.1f} TB" if nbytes >= 1e12 else f"{nbytes / 1e9:,.0f} GB"
+
+
 def print_scaling(found: list[Costs], start: float, asked: argparse.Namespace) -> None:
     for costs in found:
         print(f"\nD = {costs.dim:,}: hours for {asked.rows / 1e9:g} billion rows (strong), and efficiency; in brackets "
@@ -222,8 +245,7 @@ def cell(costs: Costs, workers: int, gbit: float, start: float, asked: argparse.
     strong = seconds(asked.rows, workers)
     alone = seconds(asked.rows, 1)
     weak = seconds(asked.rows_per_worker, 1) / seconds(asked.rows_per_worker * workers, workers)
-    shown = f"{strong / 3600:,.1f} h" if strong >= 7200 else f"{strong / 60:.0f} min"
-    return f"{shown}, {100 * alone / workers / strong:.0f} % ({100 * weak:.0f} %)"
+    return f"{clock(strong)}, {100 * alone / workers / strong:.0f} % ({100 * weak:.0f} %)"
 
 
 def check(costs: Costs, folder: pathlib.Path, asked: argparse.Namespace) -> Iterator[Check]:
@@ -283,6 +305,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--check", choices=("ray", "no"), default="ray", help="compare with fits of 1 and 2 workers")
     parser.add_argument("--check-rows", type=int, default=400_000)
     parser.add_argument("--rows", type=int, default=10**9)
+    parser.add_argument("--plan", type=int, nargs="+", default=[10**7, 10**8, 10**9], help="rows of the table of costs")
+    parser.add_argument("--plan-workers", type=int, default=64)
     parser.add_argument("--rows-per-worker", type=int, default=10**6)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 16, 64, 256, 1024])
     parser.add_argument("--gbit", type=int, nargs="+", default=[1, 10, 100], help="network of a machine")
@@ -302,6 +326,7 @@ def main() -> None:
         print_costs(found)
         if asked.check == "ray":
             print_check(check(found[0], folder, asked))
+    print_plan(found, start, asked)
     print_scaling(found, start, asked)
 
 

@@ -85,3 +85,14 @@ def the_id_of_the_same_file(rows: pa.Table, key: object) -> Spoilt:
 BAD = {function.__name__: function for function in
        (no_vector, null_inside, another_width, all_of_another_width, not_a_number, no_id, the_id_of_another_file,
         the_id_of_the_same_file)}
+
+
+def repeated_ids(folder: pathlib.Path, kind: pa.DataType | None = None) -> None:
+    """Seven ids of the first file are those of rows of the third too; all ids become of this type."""
+    for number in range(3):
+        path = folder / f"part-{number:03d}.parquet"
+        rows = pq.read_table(path)
+        ids = np.array(rows.column("id").to_pylist())
+        ids[5:12] -= 400 if number == 2 else 0
+        values = pa.array([f"row-{value}" for value in ids] if kind is not None else ids, kind)
+        pq.write_table(replaced(rows, "id", values), path)

@@ -50,10 +50,11 @@ class Storage:
     def answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         with self.lock:
             fault = next((fault for fault in self.faults if fault.meets(environ)), None)
+            if fault is not None:
+                fault.count += 1  # here, or as many requests again could fail as come at the same time
         if fault is None:
             answer: Iterable[bytes] = self.application(environ, start)
             return answer
-        fault.count += 1
         if fault.cut:  # the length is that of the whole, and the connection ends in the middle
             return [b"".join(self.application(environ, start))[:-1000]]
         environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -64,8 +65,10 @@ class Storage:
     def failing(self, method: str, path: str, times: int, cut: bool = False) -> Iterator[Fault]:
         fault = Fault(method, path, times, cut)
         self.faults.append(fault)
-        yield fault
-        self.faults.remove(fault)
+        try:
+            yield fault
+        finally:
+            self.faults.remove(fault)
 
     def stop(self) -> None:
         self.server.shutdown()

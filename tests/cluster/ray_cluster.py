@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from processes import descendants
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NODES = 2
 STORE = 200_000_000  # bytes of object store of every node
+SECONDS = 300  # until a node has started
 
 
 @contextlib.contextmanager
@@ -29,7 +30,7 @@ def cluster(store: int = STORE, nodes: int = NODES) -> Iterator[Cluster]:
                                                          "include_dashboard": False})
     try:
         for _ in range(nodes):
-            started.add_node(num_cpus=1, object_store_memory=store)
+            add(started, store=store)
         ray.init(address=started.address, logging_level=logging.ERROR, log_to_driver=False)
         yield started
     finally:
@@ -37,11 +38,25 @@ def cluster(store: int = STORE, nodes: int = NODES) -> Iterator[Cluster]:
         started.shutdown()
 
 
+def add(nodes: Cluster, processors: int = 1, store: int = STORE) -> Any:
+    """A node, once it is there: add_node itself waits no longer than 30 s."""
+    node = nodes.add_node(wait=False, num_cpus=processors, object_store_memory=store)
+    nodes.wait_for_nodes(SECONDS)
+    return node
+
+
+def at_work(task: str) -> list[int]:
+    """Workers that run this function, or a task of this name."""
+    return [pid for pid, _, words in descendants([os.getpid()]) if words.startswith("ray::") and task in words]
+
+
 def kill_one(task: str) -> bool:
-    """Ends a worker that runs this function for Ray Data, at once. Says whether there was one."""
-    found = [pid for pid, _, words in descendants([os.getpid()]) if words.startswith("ray::") and f"({task})" in words]
-    for pid in found[:1]:
+    """Ends a worker in the middle of this task. Says whether there was one."""
+    for pid in at_work(task):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            return True
+            os.kill(pid, signal.SIGSTOP)  # or the task may have ended before the worker does
+            caught = pid in at_work(task)
+            os.kill(pid, signal.SIGKILL if caught else signal.SIGCONT)
+            if caught:
+                return True
     return False

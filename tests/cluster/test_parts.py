@@ -12,7 +12,7 @@ import pytest
 from bad_rows import BAD, broken
 from conftest import ROWS
 from kedge import Bundle
-from kedge.parts import columns, files, seen, sizes, solve
+from kedge.parts import columns, files, repeated, seen, sizes, solve
 from kedge.parts.partial import Partial
 from made_up import COLUMNS, DIMS, Spaces, difference, encoders, folder_of
 from partials import SUPPORT, chosen, summed
@@ -150,6 +150,22 @@ def test_with_many_ids_those_of_the_support_are_compared(rows: pa.Table, monkeyp
     with pytest.raises(seen.RepeatedId, match=f"batch {drawn // 100} and one of batch {len(parts)} have the same id "
                                               f"{drawn * 7};"):
         summed([*parts, rows.slice(drawn, 1)])
+
+
+def test_repeated_numbers_are_all_found_wherever_they_are() -> None:
+    rng = np.random.default_rng(6)
+    numbers = np.concatenate([np.arange(0, 400_000, 4), rng.integers(2**62, 2**63 - 1, 100_000)])
+    again = rng.choice(numbers, 1000, replace=False)
+    rows = rng.permutation(np.concatenate([numbers, again, again[:10]]))
+    with repeated.collected() as found:
+        for batch in np.array_split(rows, 7):
+            found.add(batch)
+        assert found.repeated() == (1000, sorted(again.tolist())[:repeated.SHOWN])
+        largest = max(path.stat().st_size for path in found.paths)
+    assert largest < 2 * 8 * len(rows) / repeated.FILES
+    with repeated.collected() as found:
+        found.add(numbers)
+        assert found.repeated() == (0, [])
 
 
 def test_a_repeated_id_survives_pickling() -> None:

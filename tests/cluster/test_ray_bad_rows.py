@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kedge
 import kedge.ray
 import numpy as np
+import pyarrow as pa
 import pytest
 import ray
-from bad_rows import BAD, broken
-from made_up import COLUMNS, encoders, folder_of
-
-if TYPE_CHECKING:
-    pass
+from bad_rows import BAD, broken, repeated_ids
+from made_up import COLUMNS, difference, encoders, folder_of
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nodes")]
 
@@ -39,6 +37,23 @@ def test_rows_of_a_dataset_are_named_by_their_id(folder: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="^the dataset: the row with id 207 has no vector") as caught:
         kedge.ray.fit(ray.data.read_parquet(str(folder)), COLUMNS, support=100)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [None, pa.string(), pa.dictionary(pa.int32(), pa.large_string())])
+def test_repeated_ids_are_all_found(folder: pathlib.Path, kind: pa.DataType | None) -> None:
+    repeated_ids(folder, kind)
+    some = "5, 6, 7, 8, 9, ..." if kind is None else "(?:'row-(?:5|6|7|8|9|10|11)', ){5}..."
+    sentence = f"^7 ids are more than once in the column 'id': {some}; give every row an id of its own"
+    for rows in (str(folder), ray.data.read_parquet(str(folder))):
+        with pytest.raises(ValueError, match=sentence):
+            kedge.ray.fit(rows, COLUMNS, support=100, check_ids=True)
+
+
+def test_ids_that_are_there_once_are_no_trouble(folder: pathlib.Path) -> None:
+    told = []
+    bundle = kedge.ray.fit(str(folder), COLUMNS, support=100, check_ids=True, progress=lambda *now: told.append(now))
+    assert [now[1:3] for now in told if now[0] == "checking ids"][-1] == (ROWS, ROWS)
+    assert difference(bundle, kedge.ray.fit(str(folder), COLUMNS, support=100)) < 1e-6
 
 
 def test_a_vector_that_cannot_be_mapped(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import time
-from typing import TYPE_CHECKING
 
 import kedge
 import kedge.ray
@@ -14,14 +13,12 @@ import pyarrow as pa
 import pytest
 import ray
 from made_up import COLUMNS, Spaces, by_id, difference, encoders, folder_of
-from ray_cluster import kill_one
-
-if TYPE_CHECKING:
-    pass
+from ray_cluster import at_work, kill_one
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nodes")]
 
-ROWS = 30_000
+ROWS, PARTS = 30_000, 120  # so many that there are tasks to come when a worker has ended
+SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -31,36 +28,36 @@ def spaces() -> Spaces:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, spaces: Spaces) -> pathlib.Path:
-    return folder_of(tmp_path_factory.mktemp("rows") / "parquet", spaces, np.arange(ROWS), parts=30, row_group_size=500)
+    return folder_of(tmp_path_factory.mktemp("rows") / "parquet", spaces, np.arange(ROWS), parts=PARTS)
 
 
 class Killer:
     """Kills a worker when it hears of progress, until it has killed 'count'."""
 
     def __init__(self, task: str, count: int = 2) -> None:
-        self.task, self.left, self.killed = task, count, 0
+        self.task, self.left = task, count
 
     def __call__(self, step: str, done: int, total: int, detail: str) -> None:
-        end = time.monotonic() + 5
-        while self.left and done < total and time.monotonic() < end:
+        end = time.monotonic() + SECONDS
+        while self.left and time.monotonic() < end:
             if kill_one(self.task):
-                self.left, self.killed = self.left - 1, self.killed + 1
+                self.left -= 1
                 return
 
 
 def test_while_rows_are_summed_up(folder: pathlib.Path) -> None:
-    killer = Killer("of_share")
+    killer = Killer("kedge: sum up")
     disturbed = kedge.ray.fit(str(folder), COLUMNS, support=300, progress=killer)
-    assert killer.killed == 2
+    assert killer.left == 0
     assert difference(disturbed, kedge.ray.fit(str(folder), COLUMNS, support=300)) < 1e-6
 
 
 def test_while_rows_are_mapped(folder: pathlib.Path, spaces: Spaces, tmp_path: pathlib.Path) -> None:
     bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
-    killer = Killer("write_on_worker")
+    killer = Killer("kedge: map")
     result = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared",
                                output=str(tmp_path / "out"), progress=killer)
-    assert killer.killed == 2
+    assert killer.left == 0
     found = pa.concat_tables([ray.get(ref) for ref in result.to_arrow_refs()])
     expected = bundle["a"].transform(spaces["a"])
     assert np.abs(by_id(found, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
@@ -77,6 +74,21 @@ def test_a_function_may_stop_the_work(folder: pathlib.Path, tmp_path: pathlib.Pa
     with pytest.raises(InterruptedError, match="^enough$"):
         kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared", output=str(tmp_path / "out"),
                             progress=stop)
+    end = time.monotonic() + SECONDS
+    while at_work("kedge: map") and time.monotonic() < end:  # Ray ends them in its own time
+        time.sleep(0.1)
+    assert not at_work("kedge: map"), "a task goes on that nobody waits for"
     written = sorted(os.listdir(tmp_path / "out"))
-    assert not kill_one("write_on_worker"), "a task goes on that nobody waits for"
-    assert 0 < len(written) < 30 and not any(name.startswith(".") for name in written)
+    assert 0 < len(written) < PARTS and not any(name.startswith(".") for name in written)
+
+
+def test_a_task_that_always_dies_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kedge.ray import tasks
+
+    def dies(number: int) -> None:
+        os._exit(1)
+
+    monkeypatch.setattr(tasks, "TIMES", 3)
+    work = tasks.task(dies, "dies", 1)
+    with pytest.raises(RuntimeError, match="ended 3 times without a result .WorkerCrashedError: .*; see Ray's logs"):
+        list(tasks.finished(work.remote, 2))

@@ -23,6 +23,7 @@ from made_up import COLUMNS, encoders, folder_of
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nodes")]
 
 ROWS, PARTS, ERRORS = 3000, 6, 10
+PARTS_KILLED = 200  # so many that a driver is killed in the middle
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ kedge.ray.transform(sys.argv[2], sys.argv[3], output=sys.argv[4], space="a", col
 def test_a_driver_that_is_killed_goes_on(tmp_path: pathlib.Path) -> None:
     import ray
 
-    folder = folder_of(tmp_path / "rows", encoders(24_000), np.arange(24_000), parts=120)
+    folder = folder_of(tmp_path / "rows", encoders(24_000), np.arange(24_000), parts=PARTS_KILLED)
     kedge.ray.fit(str(folder), COLUMNS, support=300).save(tmp_path / "shared.kedge")
     output = tmp_path / "out"
     words = [tmp_path / "shared.kedge", folder, output]
@@ -71,7 +72,7 @@ def test_a_driver_that_is_killed_goes_on(tmp_path: pathlib.Path) -> None:
     driver.send_signal(signal.SIGKILL)
     assert driver.wait() == -signal.SIGKILL, "it was done before it was killed"
     there = {path.name: path.stat().st_ino for path in output.glob("*.parquet")}
-    assert 5 <= len(there) < 120 and not (output / "_kedge.json").exists()
+    assert 5 <= len(there) < PARTS_KILLED and not (output / "_kedge.json").exists()
     for place in (output, tmp_path / "undisturbed"):
         kedge.ray.transform(tmp_path / "shared.kedge", folder, output=place, space="a", column="emb_a", into="shared",
                             keep=["id"])

@@ -12,7 +12,7 @@ import kedge
 import numpy as np
 import pyarrow as pa
 import pytest
-from bad_rows import BAD, broken
+from bad_rows import BAD, broken, repeated_ids
 from kedge import Bundle
 from made_up import COLUMNS, encoders, folder_of
 
@@ -67,6 +67,18 @@ def test_the_same_id_in_two_partitions(spark: SparkSession, module: ModuleType, 
     rows = spark.read.parquet(str(folder)).repartition(4, "emb_a")
     with pytest.raises(ValueError, match=r"of partition \d.* have the same id 3"):
         module.fit(rows, COLUMNS, **OPTIONS)
+
+
+@pytest.mark.parametrize("kind", [None, pa.string()])
+def test_repeated_ids_are_all_found(spark: SparkSession, module: ModuleType, folder: pathlib.Path,
+                                    kind: pa.DataType | None) -> None:
+    module.fit(str(folder), COLUMNS, check_ids=True, **OPTIONS)
+    repeated_ids(folder, kind)
+    one = r"\d+" if kind is None else r"'row-\d+'"
+    sentence = f"^7 ids are more than once in the column 'id': (?:{one}, ){{5}}...; give every row an id of its own"
+    for rows in (str(folder), spark.read.parquet(str(folder))):
+        with pytest.raises(ValueError, match=sentence):
+            module.fit(rows, COLUMNS, check_ids=True, **OPTIONS)
 
 
 def test_support_rows_that_are_missing(spark: SparkSession, module: ModuleType, bundle: Bundle,

@@ -153,6 +153,16 @@ def id_numbers(column: pa.Array, name: str, where: str, row: int = 0) -> NDArray
     return text_numbers(column)
 
 
+def id_bytes(column: pa.Array) -> pa.Array:
+    """The ids as texts, whatever kind they are of."""
+    import pyarrow as pa
+
+    column = one_array(column)
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    column = column if "binary" in str(column.type) else column.cast(pa.string())
+    return column.cast(pa.binary())
+
+
 def one_array(column: pa.Array) -> pa.Array:
     import pyarrow as pa
 

@@ -19,6 +19,7 @@ except ImportError as error:
 
 from ..parts import apply as _apply
 from ..parts import solve as _solve
+from . import ids as _ids
 from . import maps as _maps
 from . import sums as _sums
 
@@ -38,8 +39,8 @@ __all__ = ["attach", "fit", "transform", "translate", "validate"]
 
 @_solve.fit_options
 def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
-        support: int | None = None, seed: int = 0, sample: int = _solve.SAMPLE, progress: ShowProgress = False,
-        **options: Any) -> Bundle:
+        support: int | None = None, seed: int = 0, sample: int = _solve.SAMPLE, check_ids: bool = False,
+        progress: ShowProgress = False, **options: Any) -> Bundle:
     """Learn anchors that several encoders share, from rows that workers read and sum up where they are.
 
     Parameters
@@ -58,8 +59,11 @@ def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *, 
         Another seed, another support.
     sample : int
         How many rows are brought to one machine if the method learns from rows: param, and refinement.
+    check_ids : bool
+        Whether to look for ids that several rows have among all rows first, which reads the ids once more. Otherwise
+        they are all compared up to two million rows, and of more only those of the support.
     progress : bool or callable
-        True shows Ray Data's progress bars; a function is called with step, done, total and detail.
+        True shows a bar; a function is called with step, done, total and detail.
     **options
         As for kedge.fit: method, attach, anchors, shrinkage, ... With device='cuda' the solve asks Ray for a GPU.
 
@@ -71,6 +75,8 @@ def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *, 
     drawn = _solve.rows_to_draw(support, sample, options)
     _solve.require_fit(seed, options)
     _sums.start(options.get("device"))
+    if check_ids:
+        _ids.require_unique(dataset, columns, id, progress)
     total = _sums.total(dataset, columns, id, drawn, seed, "summing up rows", progress)
     return _sums.solved(_solve.fitted, total, options.get("device"), support, seed, options)
 
@@ -78,14 +84,15 @@ def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *, 
 @_solve.attach_options
 def attach(bundle: Bundle | Path, dataset: Dataset | Path,
            columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
-           replace: bool = False, progress: ShowProgress = False, **options: Any) -> Bundle:
+           replace: bool = False, check_ids: bool = False, progress: ShowProgress = False,
+           **options: Any) -> Bundle:
     """Add encoders without changing the anchors, from their embeddings of rows among which the support is.
 
     Parameters
     ----------
     bundle : Bundle or path
         One whose support was drawn by id: by fit of this module, by kedge.spark, or by the command with --ids.
-    dataset, columns, id, progress
+    dataset, columns, id, check_ids, progress
         As for fit.
     replace : bool
         Whether spaces of the same names may be replaced.
@@ -100,6 +107,8 @@ def attach(bundle: Bundle | Path, dataset: Dataset | Path,
     bundle = _apply.bundle_of(bundle)
     _solve.require_attach(bundle, columns, replace, options)
     _sums.start(options.get("device"))
+    if check_ids:
+        _ids.require_unique(dataset, columns, id, progress)
     total = _sums.total(dataset, columns, id, bundle.support_ids, 0, "summing up rows", progress)
     return _sums.solved(_solve.attached, total, options.get("device"), bundle, {**options, "replace": replace})
 

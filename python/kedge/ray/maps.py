@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps applied to the blocks of a dataset or to files, by tasks that Ray Data schedules and runs again if a worker
-dies."""
+"""Maps applied to the blocks of a dataset, by tasks of Ray Data, or to files, by tasks that write them."""
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 import ray
@@ -16,10 +14,12 @@ from .._progress import ShowProgress
 from .._typing import Path
 from ..parts import folder
 from ..parts.apply import BATCH_ROWS, Application
+from ..parts.manifest import Part
 from . import report
 from .report import Reference
-from .source import held, is_path, numbers
+from .source import held, is_path
 from .sums import BASE_BYTES, one_thread, start
+from .tasks import finished, task
 
 
 def mapped(application: Application, dataset: Dataset | Path, output: Path | None, keep: Sequence[str] | None,
@@ -50,8 +50,7 @@ def applied(batch: pa.Table, kept: Sequence[Reference]) -> pa.Table:
 def of_folder(application: Application, given: str, output: str, keep: Sequence[str] | None,
               progress: ShowProgress) -> Dataset:
     plan = folder.planned(application, given, output, keep)
-    told = report.to_function("mapping rows", plan.rows_left, progress)
-    with plan.writing(), report.plain(), report.bars(progress):
+    with plan.writing(), report.plain(), report.rows("mapping rows", plan.rows_left, progress) as told:
         for number in written(plan) if plan.left else ():
             told.advance(plan.left[number].piece.rows)
     return ray.data.read_parquet(output)
@@ -59,18 +58,10 @@ def of_folder(application: Application, given: str, output: str, keep: Sequence[
 
 def written(plan: folder.Plan) -> Iterator[int]:
     """The number of every part that is finished, while others are being written."""
-    work = functools.partial(write_on_worker, kept=[ray.put((plan.writer, plan.left))])
-    done = numbers(len(plan.left)).map_batches(work, batch_size=1, batch_format="pyarrow", num_cpus=1,
-                                               memory=BASE_BYTES)
-    batches: Iterator[Any] = iter(done.iter_batches(batch_size=None, batch_format="pyarrow"))
-    for batch in batches:
-        yield from batch.column("item").to_pylist()
+    work, kept = task(write_on_worker, "kedge: map", BASE_BYTES), [ray.put(plan.writer)]
+    return finished(lambda number: work.remote(kept, plan.left[number]), len(plan.left))
 
 
-@report.refusing
-def write_on_worker(batch: pa.Table, kept: Sequence[Reference]) -> pa.Table:
+def write_on_worker(kept: Sequence[Reference], part: Part) -> None:
     one_thread()
-    writer, parts = held(kept[0])
-    for number in batch.column("item").to_pylist():
-        writer(parts[number])
-    return batch
+    held(kept[0])(part)

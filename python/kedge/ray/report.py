@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import ray
 import ray.data
+from tqdm.auto import tqdm
 
 from .._progress import RowProgress, ShowProgress
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Reference = ray.ObjectRef[Any]
-SECONDS = 0.2  # between looks at what is done
 
 
 @contextlib.contextmanager
@@ -32,85 +31,15 @@ def bars(progress: ShowProgress) -> Iterator[None]:
         context.enable_progress_bars = before
 
 
-def to_function(step: str, rows: int | None, progress: ShowProgress) -> RowProgress:
-    """Only for the caller's function; for anyone else there are bars."""
-    return RowProgress(step, rows, progress if callable(progress) else False, lambda step, total: None)
-
-
-@ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
-class Counter:
-    """Rows of finished tasks. One that is run again counts once."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, int] = {}
-        self.stopped = False
-
-    def add(self, task: str, rows: int) -> bool:
-        """Says whether the others should go on."""
-        self.rows[task] = rows
-        return not self.stopped
-
-    def total(self) -> int:
-        return sum(self.rows.values())
-
-    def stop(self) -> None:
-        self.stopped = True
-
-
-def count(counter: Any, rows: int) -> None:
-    """On a worker."""
-    if counter is not None and not ray.get(counter.add.remote(ray.get_runtime_context().get_task_id(), rows)):
-        raise InterruptedError("the caller has stopped this work")
-
-
 @contextlib.contextmanager
-def counted(step: str, rows: int | None, progress: ShowProgress) -> Iterator[Any]:
-    """Gives the tasks of this block what to count with, or None if nobody wants to hear of it."""
-    if not callable(progress):
-        yield None
-        return
-    counter = Counter.remote()  # type: ignore[attr-defined]  # of ray.remote
-    watch = Watch(counter, to_function(step, rows, progress))
+def rows(step: str, total: int | None, progress: ShowProgress) -> Iterator[RowProgress]:
+    """What the tasks of this block are to be counted with."""
+    told = RowProgress(step, total, progress if callable(progress) else progress is True, lambda step, total:
+                       tqdm(desc=step, total=total, unit=" rows", unit_scale=True))
     try:
-        yield counter
-    except Exception:
-        if watch.failed is None:
-            raise
+        yield told
     finally:
-        watch.end()
-        ray.kill(counter)
-    if watch.failed is not None:
-        raise watch.failed
-
-
-class Watch:
-    """Tells the caller's function how far the tasks are, from a thread, and stops them if it raises something."""
-
-    def __init__(self, counter: Any, report: RowProgress) -> None:
-        self.counter, self.report = counter, report
-        self.failed: Exception | None = None
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-
-    def run(self) -> None:
-        while not self.over.wait(SECONDS) and self.failed is None:
-            self.look()
-
-    def look(self) -> None:
-        try:
-            done = ray.get(self.counter.total.remote())
-            if done > self.report.done:
-                self.report.advance(done - self.report.done)
-        except Exception as error:  # of the caller's function, which the caller is to see
-            self.failed = error
-            self.counter.stop.remote()
-
-    def end(self) -> None:
-        self.over.set()
-        self.thread.join()
-        if self.failed is None:
-            self.look()
+        told.close()
 
 
 class Refused(Exception):

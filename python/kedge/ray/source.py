@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,14 +14,12 @@ from ray.data import Dataset
 from .._typing import Path
 from ..parts import files
 from ..parts.columns import chosen, require_columns, require_names
-from ..parts.partial import BATCH_ROWS
-from .report import Reference, refusing
+from .report import Reference
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 Batches = Iterable[tuple[Any, str, int]]  # each with its place, and the number of its first row there
-Work = Callable[[Batches], pa.Table]
 
 TASK_BYTES = 256_000_000  # of a dataset, for one task
 PARTIAL_SHARE = 4  # a task reads at least so many times what its partial takes
@@ -30,11 +28,6 @@ TASKS_AT_LEAST = 64  # if there are as many pieces: a cluster of a few nodes may
 
 class Pieces(files.Files):
     """Parquet files that tasks read themselves."""
-
-    def partials(self, work: Work, partial_bytes: int, **resources: Any) -> Dataset:
-        shares = self.shares(partial_bytes)
-        sum_up = functools.partial(of_share, work=work, kept=[ray.put(shares)], names=self.columns.names)
-        return numbers(len(shares)).map_batches(sum_up, batch_size=1, batch_format="pyarrow", **resources)
 
     def shares(self, partial_bytes: int) -> list[list[files.Piece]]:
         """Where sums are large, a task has more to sum up."""
@@ -51,13 +44,6 @@ class Pieces(files.Files):
 def numbers(count: int) -> Dataset:
     """0 to count - 1, each in a block of its own, for a task of its own."""
     return ray.data.from_items(list(range(count)), override_num_blocks=count)
-
-
-@refusing
-def of_share(batch: pa.Table, work: Work, kept: Sequence[Reference], names: list[str]) -> pa.Table:
-    shares = held(kept[0])
-    return work((rows, str(piece), piece.first_row) for number in batch.column("item").to_pylist()
-                for piece in shares[number] for rows in piece.batches(names, BATCH_ROWS))
 
 
 @functools.lru_cache(maxsize=4)
@@ -90,15 +76,10 @@ class Blocks:
         few = self.dataset.limit(files.FIRST_ROWS)
         return next(iter(few.iter_batches(batch_format="pyarrow", batch_size=files.FIRST_ROWS)))
 
-    def partials(self, work: Work, partial_bytes: int, **resources: Any) -> Dataset:
+    def in_tasks(self, work: Callable[..., Iterator[pa.Table]], partial_bytes: int, **resources: Any) -> Dataset:
+        """What this makes of batches that are large beside a partial."""
         rows = max(TASK_BYTES, PARTIAL_SHARE * partial_bytes) // (4 * self.columns.dim)
-        return self.dataset.map_batches(functools.partial(of_batch, work=work), batch_size=max(1, rows),
-                                        batch_format="pyarrow", **resources)
-
-
-@refusing
-def of_batch(batch: pa.Table, work: Work) -> pa.Table:
-    return work([(batch, "the dataset", 0)])
+        return self.dataset.map_batches(work, batch_size=max(1, rows), batch_format="pyarrow", **resources)
 
 
 def source_of(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str) -> Pieces | Blocks:

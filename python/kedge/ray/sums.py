@@ -1,68 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over a dataset: Ray Data schedules the tasks, merges their partials as a tree, and follows a cluster that grows
-or shrinks. Then one task solves."""
+"""Sums over a dataset, and the task that solves."""
 from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import ray
 from ray.data import Dataset
 
 from .. import _core
-from .._progress import ShowProgress
+from .._progress import RowProgress, ShowProgress
 from .._typing import Path
 from ..parts import sizes
 from ..parts.columns import Columns
-from ..parts.partial import Partial, Support
+from ..parts.files import Piece
+from ..parts.partial import BATCH_ROWS, Partial, Support
 from . import report
 from .report import Reference
-from .source import Batches, source_of
-
-if TYPE_CHECKING:
-    from ray.actor import ActorHandle
+from .source import Batches, Pieces, source_of
+from .tasks import task
+from .tree import Sums, Tree
 
 T = TypeVar("T")
 MERGED_AT_ONCE = 8
-LEVELS = 3  # of the tree; what is left then, the solving task merges
 BASE_BYTES = 300_000_000  # of a worker: Python with its packages, and a batch
 
 
 def total(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str, support: Support, seed: int, step: str,
-          progress: ShowProgress) -> list[Reference]:
-    """References to tables of partials, of all rows together; an empty list if there are no rows."""
+          progress: ShowProgress) -> Tree:
+    """All rows, summed up and merged into a few partials."""
     with report.plain(), report.bars(progress):
         source = source_of(dataset, columns, id_column)
-        size = sizes.partial_bytes(source.columns, support if isinstance(support, int) else len(support))
-        store = require_room(source.columns, support)
-        with report.counted(step, source.rows, progress) as counter:
-            work = Sum(source.columns, support, seed, counter)
-            partials = source.partials(work, size, num_cpus=1, memory=BASE_BYTES + 2 * size)
-            for level in range(LEVELS):
-                partials = partials.map_batches(
-                    merged, batch_format="pyarrow", batch_size=max(2, min(MERGED_AT_ONCE, store // 2 // size)),
-                    num_cpus=1, memory=BASE_BYTES + 3 * size + level)  # Ray Data would join levels that are alike
-            return list(partials.to_arrow_refs())
+        drawn = support if isinstance(support, int) else len(support)
+        size, store = sizes.partial_bytes(source.columns, drawn), require_room(source.columns, drawn)
+        work, at_once = Sum(source.columns, support, seed), max(2, min(MERGED_AT_ONCE, store // 2 // size))
+        merge = task(merged, "kedge: merge", BASE_BYTES + 3 * size, results=2)
+        if isinstance(source, Pieces):
+            shares, given = source.shares(size), ray.put(work)
+            sum_up = task(of_share, "kedge: sum up", BASE_BYTES + 2 * size, results=2)
+            with report.rows(step, source.rows, progress) as told:
+                tree = Tree(len(shares), lambda share: sum_up.remote(given, shares[share]), merge.remote, size, at_once,
+                            told)
+                tree.grow()
+            return tree
+        with report.rows(step, None, progress if callable(progress) else False) as told:
+            partials = source.in_tasks(functools.partial(of_batch, work=work), size, num_cpus=1,
+                                       memory=BASE_BYTES + 2 * size)
+            whole = sum_of(told_of(partials, told))
+        tree = Tree(0, None, merge.remote, size, at_once, told)
+        tree.ready = [Sums((), ray.put(table_of(whole)), ray.get_runtime_context().get_node_id())]
+        return tree
+
+
+def of_share(work: Sum, share: Sequence[Piece]) -> tuple[pa.Table, tuple[int, str]]:
+    partial = work((rows, str(piece), piece.first_row) for piece in share
+                   for rows in piece.batches(work.columns.names, BATCH_ROWS))
+    return table_of(partial), (partial.rows, ray.get_runtime_context().get_node_id())
+
+
+@report.refusing
+def of_batch(batch: pa.Table, work: Sum) -> pa.Table:
+    return table_of(work([(batch, "the dataset", 0)]))
+
+
+def merged(*tables: pa.Table) -> tuple[pa.Table, tuple[int, str]]:
+    """The sum of some partials, with two at a time in this worker's memory."""
+    one_thread()
+    partial = sum_of(tables)
+    return table_of(partial), (partial.rows if partial else 0, ray.get_runtime_context().get_node_id())
+
+
+def told_of(partials: Dataset, told: RowProgress) -> Iterator[pa.Table]:
+    """The tables, as tasks that Ray Data schedules with those that make the dataset finish them."""
+    tables: Iterable[pa.Table] = partials.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+    for table in tables:
+        told.advance(sum(table.column("rows").to_pylist()))
+        yield table
 
 
 class Sum:
-    """What a task makes of its rows: a table with their partial, which has no row if they have none."""
+    """What a task makes of its rows."""
 
-    def __init__(self, columns: Columns, support: Support, seed: int, counter: ActorHandle[Any] | None) -> None:
-        self.columns, self.support, self.seed, self.counter = columns, support, seed, counter
+    def __init__(self, columns: Columns, support: Support, seed: int) -> None:
+        self.columns, self.support, self.seed = columns, support, seed
 
-    def __call__(self, batches: Batches) -> pa.Table:
+    def __call__(self, batches: Batches) -> Partial:
         """Of batches, with the name of their place and the number of their first row there."""
         one_thread()
         partial = Partial(self.columns, self.support, self.seed)
         for batch, where, first_row in batches:
             if batch.num_rows:  # a block without rows may have no columns
                 partial.add(batch.select(self.columns.names), where, first_row)
-        report.count(self.counter, partial.rows)
-        return table_of(partial if partial.rows else None)
+        return partial
 
 
 def one_thread() -> None:
@@ -72,15 +104,10 @@ def one_thread() -> None:
 
 
 def table_of(partial: Partial | None) -> pa.Table:
-    values = [] if partial is None else [pickle.dumps(partial, pickle.HIGHEST_PROTOCOL)]
-    return pa.table({"partial": pa.array(values, pa.large_binary())})
-
-
-@report.refusing
-def merged(partials: pa.Table) -> pa.Table:
-    """The sum of some partials, with two at a time in this worker's memory."""
-    one_thread()
-    return table_of(sum_of([partials]))
+    """One row with the partial; none if that has none."""
+    there = [partial] if partial and partial.rows else []
+    values = pa.array([pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in there], pa.large_binary())
+    return pa.table({"rows": pa.array([one.rows for one in there], pa.int64()), "partial": values})
 
 
 def sum_of(tables: Iterable[pa.Table]) -> Partial | None:
@@ -96,9 +123,8 @@ def solve_on_worker(solve: Callable[..., T], total: list[Reference], arguments: 
     return solve(sum_of(ray.get(reference) for reference in total), *arguments)
 
 
-def require_room(columns: Columns, support: Support) -> int:
+def require_room(columns: Columns, drawn: int) -> int:
     """Bytes of object store of the node that has the least. Raises if a partial does not fit."""
-    drawn = support if isinstance(support, int) else len(support)
     size, store = sizes.partial_bytes(columns, drawn), int(min(node["object_store_memory"] for node in workers()))
     sizes.require_room(columns, drawn, store // 4, "a quarter of a node's object store (two partials and the sum)",
                        f"give it {sizes.shown(4 * size)} with ray start --object-store-memory={4 * size}, or fit "
@@ -126,12 +152,21 @@ def start(device: str | None = None) -> None:
                          "node")
 
 
-def solved(solve: Callable[..., T], total: list[Reference], device: str | None, *arguments: Any) -> T:
+def solved(solve: Callable[..., T], total: Tree, device: str | None, *arguments: Any) -> T:
     """What 'solve' makes of the sum, on one machine of the cluster, with a GPU if it is asked for."""
     gpus = 1 if device == "cuda" else 0
-    cpus = max(1, int(max(node.get("CPU", 1) for node in workers() if not gpus or node.get("GPU"))))
+    cpus = 0
+
+    def largest() -> int:
+        return max((int(node.get("CPU", 0)) for node in workers() if not gpus or node.get("GPU")), default=0)
+
+    def begin(sums: list[Reference]) -> Reference:
+        nonlocal cpus
+        cpus = max(1, largest())
+        begun: Any = solve_on_worker
+        begun = begun.options(name="kedge: solve", num_cpus=cpus, num_gpus=gpus, max_retries=0)
+        return begun.remote(solve, sums, arguments)  # type: ignore[no-any-return]
+
     with report.plain():
-        task: Any = solve_on_worker
-        result: T = ray.get(task.options(name="kedge: solve", num_cpus=cpus, num_gpus=gpus).remote(
-            solve, total, arguments))
+        result: T = total.solved(begin, lambda: largest() >= cpus or not largest())
         return result

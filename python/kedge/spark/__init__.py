@@ -27,6 +27,7 @@ except ImportError as error:
 
 from ..parts import apply as _apply
 from ..parts import solve as _solve
+from . import ids as _ids
 from . import maps as _maps
 from . import sums as _sums
 
@@ -46,8 +47,8 @@ __all__ = ["attach", "fit", "transform", "translate", "validate"]
 
 @_solve.fit_options
 def fit(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
-        support: int | None = None, seed: int = 0, sample: int = _solve.SAMPLE, progress: ShowProgress = False,
-        **options: Any) -> Bundle:
+        support: int | None = None, seed: int = 0, sample: int = _solve.SAMPLE, check_ids: bool = False,
+        progress: ShowProgress = False, **options: Any) -> Bundle:
     """Learn anchors that several encoders share, from rows that workers read and sum up where they are.
 
     Parameters
@@ -67,6 +68,9 @@ def fit(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # 
         Another seed, another support.
     sample : int
         How many rows are brought to the driver if the method learns from rows: param, and refinement.
+    check_ids : bool
+        Whether to look for ids that several rows have among all rows first, which reads the ids once more. Otherwise
+        they are all compared up to two million rows, and of more only those of the support.
     progress : bool or callable
         True shows a progress bar; a function is called with step, done, total and detail.
     **options
@@ -79,6 +83,8 @@ def fit(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # 
     """
     drawn = _solve.rows_to_draw(support, sample, options)
     _solve.require_fit(seed, options)
+    if check_ids:
+        _ids.require_unique(df, columns, id, "kedge: fit", progress)
     total = _sums.total(df, columns, id, drawn, seed, "kedge: fit", progress)
     return _solve.fitted(total, support, seed, options)
 
@@ -86,14 +92,15 @@ def fit(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # 
 @_solve.attach_options
 def attach(bundle: Bundle | Path, df: DataFrame | Path,
            columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
-           replace: bool = False, progress: ShowProgress = False, **options: Any) -> Bundle:
+           replace: bool = False, check_ids: bool = False, progress: ShowProgress = False,
+           **options: Any) -> Bundle:
     """Add encoders without changing the anchors, from their embeddings of rows among which the support is.
 
     Parameters
     ----------
     bundle : Bundle or path
         One whose support was drawn by id: by fit of this module, by kedge.ray, or by the command with --ids.
-    df, columns, id, progress
+    df, columns, id, check_ids, progress
         As for fit.
     replace : bool
         Whether spaces of the same names may be replaced.
@@ -107,6 +114,8 @@ def attach(bundle: Bundle | Path, df: DataFrame | Path,
     """
     bundle = _apply.bundle_of(bundle)
     _solve.require_attach(bundle, columns, replace, options)
+    if check_ids:
+        _ids.require_unique(df, columns, id, "kedge: attach", progress)
     total = _sums.total(df, columns, id, bundle.support_ids, 0, "kedge: attach", progress)
     return _solve.attached(total, bundle, {**options, "replace": replace})
 

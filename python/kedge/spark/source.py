@@ -71,8 +71,8 @@ class Pieces(files.Files):
     def frame(self, tasks: int) -> DataFrame:
         return numbers(self.spark, min(tasks, len(self.pieces)))
 
-    def reader(self, tasks: int) -> FileReader:
-        return FileReader(shares(self.pieces, min(tasks, len(self.pieces))), self.columns.names)
+    def reader(self, tasks: int, names: list[str] | None = None) -> FileReader:
+        return FileReader(shares(self.pieces, min(tasks, len(self.pieces))), names or self.columns.names)
 
 
 class FileReader:
