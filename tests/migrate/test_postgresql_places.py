@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
-from kedge.migrate.stores import postgres_link, postgres_lock
+from kedge.migrate.stores import postgres_index, postgres_link, postgres_lock
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import ROWS, WIDTH, columns, everything, fill, link_of, ones, rows_of, value
 from require import of_kind, require_errors
@@ -207,3 +207,18 @@ def test_a_slow_index_on_the_old_vectors_sees_few_of_the_rows(sql: psycopg.Conne
     link_of(new).connect().execute("SELECT pg_stat_force_next_flush()")
     stayed = value(sql, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'docs'")
     assert stayed >= least * 200
+
+
+def test_beside_a_slow_index_a_transaction_keeps_few_rows_from_their_writers(sql: psycopg.Connection,
+                                                                             address: str) -> None:
+    fill(sql, range(1500), rows_of(1500))
+    sql.execute("CREATE INDEX near ON docs USING hnsw (embedding vector_l2_ops)")
+    old = open_store(f"{address}&table=docs")
+    new = old.beside("_new")
+    new.create(old, WIDTH, "one")
+    new.write(range(1500), rows_of(1500, WIDTH, 1))
+    assert np.array_equal(everything(new).vectors, rows_of(1500, WIDTH, 1))
+    written = "SELECT max(rows) FROM (SELECT count(*) AS rows FROM docs GROUP BY xmin::text) transactions"
+    assert value(sql, written) <= postgres_index.TURN_ROWS < 1500 / postgres_index.TURNS
+    for store in (old, new):
+        store.close()

@@ -16,7 +16,7 @@ from .postgres_names import fitted
 from .postgres_table import Column, Table
 
 WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
-TURNS = 8
+TURNS, TURN_ROWS = 8, 128
 QUICK = ("btree", "hash", "brin")
 OPERATORS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
 # Names and types as pg_get_indexdef writes them. What stands in quotes is taken whole: nothing in it is replaced.
@@ -75,7 +75,8 @@ def turns(connection: Connection, table: Table, number: int, ids: list[Id]) -> l
 
     A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the rows of
     a page take turns: what the first left behind is room for the next. An HNSW index on another column, which takes
-    rows many times slower than the table does, then sees one row of a page and not all.
+    rows many times slower than the table does, then sees one row of a page and not all. That row is so slow that a
+    transaction takes few of them: whoever else writes one waits for its end.
     """
     if not worth_turns(connection, table.oid, number):
         return [range(len(ids))]
@@ -86,7 +87,7 @@ def turns(connection: Connection, table: Table, number: int, ids: list[Id]) -> l
     found: list[list[int]] = [[] for _ in range(TURNS)]
     for n, one in enumerate(ids):
         found[places.get(one, 0) % TURNS].append(n)
-    return [turn for turn in found if turn]
+    return [turn[first:first + TURN_ROWS] for turn in found for first in range(0, len(turn), TURN_ROWS)]
 
 
 def rewritten(tail: str, old_name: str, new_name: str, old_width: int, new_width: int) -> str:
