@@ -165,10 +165,11 @@ std::vector<Option> options_of(FitArguments& options) {
           "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
           options.precision, parse_precision, precision_names())};
   append_kernel_options(list, options.kernel);
-  list.push_back(flag_option("robust",
-                             "Leave out support rows that do not belong together, as the other rows tell (for consensus "
-                             "attached by ridge or kernel, procrustes, ridge, cca and kernel)",
-                             options.robust));
+  list.push_back(
+      flag_option("robust",
+                  "Leave out support rows that do not belong together, as the other rows tell (for consensus "
+                  "attached by ridge or kernel, procrustes, ridge, cca and kernel)",
+                  options.robust));
   append_group(list, "param", options_of(options.param));
   append_group(list, "param", checkpoint_options(options.param.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));
@@ -208,8 +209,9 @@ std::vector<Option> options_of(AttachOptions& options) {
                     options.effort)};
   append_kernel_options(list, options.kernel);
   list.push_back(flag_option(
-      "robust", "Leave out support rows that are other inputs than the bundle's, as the other rows tell (for a map by "
-                "ridge or kernel)",
+      "robust",
+      "Leave out support rows that are other inputs than the bundle's, as the other rows tell (for a map by "
+      "ridge or kernel)",
       options.robust));
   return list;
 }

@@ -46,9 +46,9 @@ struct FitOptions {
   std::optional<AttachBy> attach_by;                    ///< default: default_attach_by()
   std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
   KernelOptions kernel;                                 ///< for maps by kernel
-  bool robust = false;  ///< without pairs that the other pairs speak against; for adapters, and a consensus with targets
-  Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
-  Precision precision = Precision::tf32;                ///< of learning; on a processor tf32 is fp32
+  bool robust = false;  ///< without pairs that the others speak against: for adapters, and a consensus with targets
+  Device device = Device::cpu;            ///< where statistics are taken and anchors are learned
+  Precision precision = Precision::tf32;  ///< of learning; on a processor tf32 is fp32
 
   static constexpr std::size_t kDefaultAnchors = 300;
   static constexpr std::size_t kDefaultSupport = 5000;

@@ -79,8 +79,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
                     bool replace, const nb::object& known, const nb::object& progress, const nb::object& effort,
                     const nb::object& kernel_width, const nb::object& kernel_strength,
-                    const nb::object& kernel_whitening, bool robust, const nb::object& ids,
-                    const nb::object& pairs) {
+                    const nb::object& kernel_whitening, bool robust, const nb::object& ids, const nb::object& pairs) {
   std::optional<Moments> moments;
   if (!known.is_none() && !nb::isinstance<MomentsHandle>(known)) {
     throw nb::type_error("moments must be kedge.Moments; kedge.Moments.load(path) reads a file of them");
@@ -294,8 +293,8 @@ void bind_bundle(nb::module_& module) {
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
            "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "moments"_a = nb::none(),
            "progress"_a = false, "effort"_a = std::string(to_string(AttachOptions().effort)), "kernel_width"_a = "auto",
-           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto",
-           "robust"_a = AttachOptions().robust, "ids"_a = nb::none(), "pairs"_a = nb::none(), kAttachText)
+           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto", "robust"_a = AttachOptions().robust,
+           "ids"_a = nb::none(), "pairs"_a = nb::none(), kAttachText)
       .def("__repr__", &describe)
       .def("__copy__", [](const BundleHandle& self) { return self; })
       .def(  // what it points to never changes

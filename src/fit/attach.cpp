@@ -316,9 +316,9 @@ Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOp
   require_input(anchors, input);
   const Statistics statistics(input.moments, bundle.made().whitening, bundle.made().shrinkage_rule, options.device,
                               input.of_support.value_or(are_of(input.moments, input.support)));
-  Attachment attached =
-      options.robust ? attach_right(bundle.made(), anchors, input.support, statistics, settings, progress)
-                     : Attacher(bundle.made(), anchors).attach(input.support, statistics, settings, progress);
+  Attachment attached = options.robust
+                            ? attach_right(bundle.made(), anchors, input.support, statistics, settings, progress)
+                            : Attacher(bundle.made(), anchors).attach(input.support, statistics, settings, progress);
   RowPool pool = input.space ? pool_of(*input.space, input.file_rows) : pool_of(input.support);
   pool.support_alone = !input.space || options.support_rows;
   judge_attached(attached, bundle, anchors, input.support, statistics, pool);

@@ -115,8 +115,7 @@ Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, c
     }
   };
   if (progress) progress({"finding the consensus", 0, 1, ""});
-  const ConsensusTask task{bases, centred, anchor_count(options, input.support.ids.size()), right,
-                           input.support.rows};
+  const ConsensusTask task{bases, centred, anchor_count(options, input.support.ids.size()), right, input.support.rows};
   Matrix targets = find_targets(task, std::move(input.moments.front()), statistics, made, options, prepare);
   std::vector<double> losses;
   if (const Refinement* refinement = refinement_of(options)) {

@@ -60,9 +60,10 @@ void require_robust(std::size_t spaces, const FitOptions& options) {
   if (is_adapter(options.method)) return;
   if (!std::holds_alternative<Consensus>(options.method) || options.similarity != Similarity::wip ||
       !regresses(attach_by(options))) {
-    refuse("{} leaves rows out of regressions, which {} with the similarity {}, attached by {}, does not make; use the "
-           "method consensus with the similarity wip, attached by ridge or kernel, or align a pair",
-           robust, to_string(options.method), to_string(options.similarity), to_string(attach_by(options)));
+    refuse(
+        "{} leaves rows out of regressions, which {} with the similarity {}, attached by {}, does not make; use the "
+        "method consensus with the similarity wip, attached by ridge or kernel, or align a pair",
+        robust, to_string(options.method), to_string(options.similarity), to_string(attach_by(options)));
   }
   if (refinement_of(options) != nullptr) {
     refuse("{} leaves wrong rows out, but refinement learns from all rows; leave out one of them", robust);

@@ -295,8 +295,7 @@ void judge_sources(Learned& learned, const Recipe& made, const FitInput& input,
     Attachment& space = learned.spaces[i];
     space.row_check = checks[i];
     if (i > 0 && !robust) {
-      space.wrong_pairs =
-          look_for_wrong_pairs(statistics[i - 1].space(), picked[i - 1].view(), picked[i].view(), ids);
+      space.wrong_pairs = look_for_wrong_pairs(statistics[i - 1].space(), picked[i - 1].view(), picked[i].view(), ids);
     }
     auto* mixed = std::get_if<ByMixture>(&space.by);
     if (mixed == nullptr || !anchors.has_targets()) return;
@@ -319,8 +318,7 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const LearnedAnc
   FileRows ids;
   for (const std::size_t position : positions) ids.push_back(anchors.support_ids[position]);
   const Matrix64 targets = matrix_of<double>(as_eigen(pick_rows(anchors.targets.view(), positions).view()));
-  attached.wrong_pairs =
-      look_for_wrong_pairs("", pick_rows(support.view(), positions).view(), targets.view(), ids);
+  attached.wrong_pairs = look_for_wrong_pairs("", pick_rows(support.view(), positions).view(), targets.view(), ids);
 }
 
 std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {

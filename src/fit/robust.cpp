@@ -12,9 +12,9 @@
 namespace kedge {
 namespace {
 
-constexpr std::size_t kRounds = 6;       // it mostly settles sooner
-constexpr std::size_t kLeastKept = 50;   // rows that a map can be made from
-constexpr double kLeastShare = 0.05;     // fewer right rows than this cannot be told from chance
+constexpr std::size_t kRounds = 6;      // it mostly settles sooner
+constexpr std::size_t kLeastKept = 50;  // rows that a map can be made from
+constexpr double kLeastShare = 0.05;    // fewer right rows than this cannot be told from chance
 
 /// For two spaces, the first of which comes first: by support row, whether it looks wrong.
 struct Compared {

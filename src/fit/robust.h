@@ -9,9 +9,9 @@ namespace kedge {
 using RightRows = std::vector<std::vector<bool>>;
 
 /// Compares the spaces two by two. Adapters and a consensus lose the support rows that no two spaces agree on; a
-/// consensus of more than two keeps the others, with the spaces that are right there. `wrong` tells of each space. Empty
-/// if all that are left are right everywhere.
-/// Throws Error(Code::bad_argument) if nothing tells right rows from wrong ones.
+/// consensus of more than two keeps the others, with the spaces that are right there. `wrong` tells of each space.
+/// Empty if all that are left are right everywhere. Throws Error(Code::bad_argument) if nothing tells right rows from
+/// wrong ones.
 [[nodiscard]] RightRows leave_out_wrong(FitInput& input, std::span<const Statistics> statistics,
                                         std::vector<std::optional<WrongPairs>>& wrong);
 

@@ -133,7 +133,8 @@ Likeness compare(const Foretold& foretold, std::size_t pairs) {
   const std::vector<std::size_t> order = Random(0).sample(pairs, pairs);
   for (std::size_t i = 0; i < pairs; ++i) found.own.push_back(foretold.own(i));
   for (std::size_t shift = 1; shift <= kShuffles; ++shift) {
-    for (std::size_t i = 0; i < pairs; ++i) found.random.push_back(foretold.other(order[i], order[(i + shift) % pairs]));
+    for (std::size_t i = 0; i < pairs; ++i)
+      found.random.push_back(foretold.other(order[i], order[(i + shift) % pairs]));
   }
   std::ranges::sort(found.random);
   return found;
@@ -155,8 +156,8 @@ double least_likeness(const Likeness& found, double share) {
   double most = -std::numeric_limits<double>::infinity(), best = own.front();
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto above = std::ranges::lower_bound(found.random, own[i]);
-    const double wrong = share * count * static_cast<double>(found.random.end() - above) /
-                         static_cast<double>(found.random.size());
+    const double wrong =
+        share * count * static_cast<double>(found.random.end() - above) / static_cast<double>(found.random.size());
     if (const double gain = count - static_cast<double>(i) - 2 * wrong; gain > most) {
       most = gain;
       best = own[i];

@@ -113,16 +113,16 @@ std::string explain(const WrongPairs& wrong, const std::string& space) {
                                                   : fmt::format("the pairs of '{}' and '{}'", wrong.partner, space);
   constexpr std::size_t kMostNamed = 5;
   const std::size_t named = std::min(wrong.rows.size(), kMostNamed);
-  const std::string rows = fmt::format("{} {}{}", wrong.rows.size() == 1 ? "row" : "rows",
-                                       fmt::join(std::span(wrong.rows).first(named), ", "),
-                                       named < wrong.rows.size() ? " and others" : "");
+  const std::string rows =
+      fmt::format("{} {}{}", wrong.rows.size() == 1 ? "row" : "rows",
+                  fmt::join(std::span(wrong.rows).first(named), ", "), named < wrong.rows.size() ? " and others" : "");
   if (wrong.left_out) {
     return fmt::format("left out {} of {}, {} in all, which look wrong: {}", wrong.rows.size(), whose, wrong.pairs,
                        rows);
   }
   return fmt::format(
-      "about {} of {} look wrong, {} among them: does each embed the same input as its partner? The option 'robust' leaves "
-      "such pairs out",
+      "about {} of {} look wrong, {} among them: does each embed the same input as its partner? The option 'robust' "
+      "leaves such pairs out",
       percent(wrong.share), whose, rows);
 }
 

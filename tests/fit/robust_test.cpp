@@ -145,19 +145,24 @@ TEST(Robust, WrongPairsAreToldOfAndRightOnesAreNot) {
 TEST(Robust, WhatItCannotDoIsRefused) {
   const Views views(2);
   FitOptions options = options_for(ChosenRows{}, true);
-  expect_error(Code::bad_argument, [&] { (void)fit(views.spaces(2), options); }, "robust");
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(views.spaces(2), options); }, "robust");
   options = options_for(Consensus{}, true);
-  expect_error(Code::bad_argument, [&] { (void)fit(views.spaces(1), options); }, "robust");
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(views.spaces(1), options); }, "robust");
   std::get<Consensus>(options.method).refinement.epochs = 2;
-  expect_error(Code::bad_argument, [&] { (void)fit(views.spaces(2), options); }, "refinement");
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(views.spaces(2), options); }, "refinement");
   Views shuffled(2);
   shuffled.turn(1, kRows);
-  expect_error(Code::bad_argument, [&] { (void)fit(shuffled.spaces(2), options_for(Consensus{}, true)); }, "look right");
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(shuffled.spaces(2), options_for(Consensus{}, true)); }, "look right");
   AttachOptions by_mixture;
   by_mixture.by = AttachBy::mixture;
   by_mixture.robust = true;
   const Bundle bundle = fit(views.spaces(2), options_for(Consensus{}, false));
-  expect_error(Code::bad_argument, [&] { (void)attach(bundle, views.space(1), by_mixture); }, "mixture");
+  expect_error(
+      Code::bad_argument, [&] { (void)attach(bundle, views.space(1), by_mixture); }, "mixture");
 }
 
 }  // namespace
