@@ -23,6 +23,9 @@ SECONDS = 300  # until a node has started
 def cluster(store: int = STORE, nodes: int = NODES) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+    # Ray Data counts its use in a thread that outlives ray.shutdown(); if it asks then, Ray ends this process, whose
+    # tests are not over.
+    os.environ["RAY_DATA_USAGE_DISABLED"] = "1"
     import ray
     from ray.cluster_utils import Cluster
 
