@@ -124,12 +124,12 @@ class Foretold {
 };
 
 /// How alike pairs are, and how alike random ones.
-struct Likeness {
+struct Alike {
   std::vector<double> own, random;
 };
 
-Likeness compare(const Foretold& foretold, std::size_t pairs) {
-  Likeness found;
+Alike compare(const Foretold& foretold, std::size_t pairs) {
+  Alike found;
   const std::vector<std::size_t> order = Random(0).sample(pairs, pairs);
   for (std::size_t i = 0; i < pairs; ++i) found.own.push_back(foretold.own(i));
   for (std::size_t shift = 1; shift <= kShuffles; ++shift) {
@@ -141,7 +141,7 @@ Likeness compare(const Foretold& foretold, std::size_t pairs) {
 }
 
 /// Half of the wrong pairs, and hardly a right one, are less alike than half of the random ones.
-double wrong_share(const Likeness& found) {
+double wrong_share(const Alike& found) {
   const double middle = found.random[found.random.size() / 2];
   const auto below = static_cast<double>(std::ranges::count_if(found.own, [&](double own) { return own < middle; }));
   return std::min(1.0, 2 * below / static_cast<double>(found.own.size()));
@@ -149,7 +149,7 @@ double wrong_share(const Likeness& found) {
 
 /// Less alike than this, pairs are more often wrong than right: above it, the right pairs outnumber the wrong ones, as
 /// random ones tell how many those are, by most.
-double least_likeness(const Likeness& found, double share) {
+double least_likeness(const Alike& found, double share) {
   std::vector<double> own = found.own;
   std::ranges::sort(own);
   const auto count = static_cast<double>(own.size());
@@ -173,7 +173,7 @@ PairDoubts doubt_pairs(MatrixView<const double> from, MatrixView<const double> t
   if (from.rows < kLeastPairs) return doubts;
   const EigenRows<double> x = principal_rows(from, 0), y = principal_rows(to, kHalfWhitened);
   for (std::size_t round = 0; round < rounds; ++round) {
-    const Likeness found = compare(Foretold(x, y, doubts.wrong), from.rows);
+    const Alike found = compare(Foretold(x, y, doubts.wrong), from.rows);
     const double share = wrong_share(found), least = least_likeness(found, share);
     std::vector<bool> wrong(from.rows);
     for (std::size_t i = 0; i < wrong.size(); ++i) wrong[i] = found.own[i] < least;
