@@ -55,7 +55,7 @@ const std::set<std::string_view> kNotSettings{
     "method",    "similarity",     "anchors",    "support",          "keep",  "seed",
     "shrinkage", "coverage-chunk", "checkpoint", "checkpoint-every", "resume"};
 /// Results of earlier versions do not say these, which then are as by default.
-const std::set<std::string_view> kLater{"effort", "kernel-width", "kernel-strength", "kernel-whitening"};
+const std::set<std::string_view> kLater{"effort", "kernel-width", "kernel-strength", "kernel-whitening", "robust"};
 
 Json fit_settings(FitArguments options) {
   FitArguments defaults;
