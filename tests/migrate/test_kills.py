@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kedge.migrate import Migration, open_store
+from kedge.migrate.embed import BATCH_TEXTS
 from kedge.migrate.types import Id
 from made_up import models, spaces
 from require import number, require_near, vectors_of
@@ -146,7 +147,7 @@ def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind: str, tmp_pat
     assert real == also_real
     np.testing.assert_array_equal(found, expected)
     asked = len((killed / "asked.txt").read_text().split())
-    assert asked <= 200 + REAL + 64 * (KILLS // 3 + 1), "at most one batch is embedded again for each kill"
+    assert asked <= 200 + REAL + BATCH_TEXTS * (KILLS // 3 + 1), "at most one batch is embedded again for each kill"
 
 
 class Writer(threading.Thread):
