@@ -67,6 +67,8 @@ def reference(lines: str) -> str:
             if isinstance(value, property):
                 text = value.__doc__ or "(self)"  # nanobind's own words, if there are no others
                 parts.append(f"- **{escape(member)}**" + ("" if text.startswith("(self)") else f": {escape(text)}"))
+            elif isinstance(value, float):
+                parts.append(f"- **{escape(member)}** = {value:g}")
             else:
                 level = 3 if inspect.ismodule(subject) else 4
                 parts.append(describe(getattr(subject, member), f"{name}.{member}", f"{path}.{member}", level))
@@ -74,10 +76,10 @@ def reference(lines: str) -> str:
 
 
 def public(subject: Any) -> list[str]:
-    """Properties first, which the reader finds in one list; then methods, in the order of the source."""
+    """Properties and numbers first, which the reader finds in one list; then methods, in the order of the source."""
     names = getattr(subject, "__all__", None) or [name for name in vars(subject) if not name.startswith("_")
                                                   or name in ("__getitem__", "__contains__")]
-    return sorted(names, key=lambda name: not isinstance(inspect.getattr_static(subject, name), property))
+    return sorted(names, key=lambda name: not isinstance(inspect.getattr_static(subject, name), (property, float)))
 
 
 def describe(subject: Any, name: str, anchor: str, level: int) -> str:

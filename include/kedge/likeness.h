@@ -21,7 +21,7 @@ class Likeness {
  public:
   /// A row below kLike is like the known rows; one above kUnlike is of another model. Between them are rows of the same
   /// model on other content, and some of another.
-  static constexpr float kLike = 0.5F, kUnlike = 0.7F;
+  static constexpr double kLike = 0.5, kUnlike = 0.7;
 
   /// Of the moments of one space. Throws what make_whitening throws.
   explicit Likeness(const Moments& known);

@@ -540,7 +540,7 @@ class Likeness:
 
     LIKE: float = 0.5
 
-    UNLIKE: float = 0.699999988079071
+    UNLIKE: float = 0.7
 
 class Match:
     """
