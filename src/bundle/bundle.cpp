@@ -14,9 +14,13 @@ bool is_suspicious(const std::optional<RowCheck>& check) {
   return check && check->suspicious();
 }
 
-void add_wrong_pairs(std::vector<std::string>& to, const Attachment& space) {
+void add_wrong_pairs(std::vector<std::string>& to, const Bundle& bundle, const Attachment& space) {
   if (!space.wrong_pairs || space.wrong_pairs->left_out) return;
-  if (std::string text = explain(*space.wrong_pairs, space.space()); !text.empty()) to.push_back(std::move(text));
+  std::string text = explain(*space.wrong_pairs, space.space());
+  if (text.empty()) return;
+  const bool regresses = space.ridge() != nullptr || space.kernel() != nullptr || is_adapter(bundle.made().method);
+  if (regresses && bundle.anchors().has_targets()) text += " The option 'robust' leaves such pairs out";
+  to.push_back(std::move(text));
 }
 
 }  // namespace
@@ -105,14 +109,14 @@ std::vector<std::string> warnings_of_sources(const Bundle& bundle) {
   for (const std::string& source : bundle.made().sources) checks.push_back(bundle.space(source).row_check);
   std::vector<std::string> warnings = explain(checks, bundle.made().sources, bundle.anchors().support_ids.size());
   if (std::ranges::any_of(checks, is_suspicious)) return warnings;  // which explains the pairs too
-  for (const std::string& source : bundle.made().sources) add_wrong_pairs(warnings, bundle.space(source));
+  for (const std::string& source : bundle.made().sources) add_wrong_pairs(warnings, bundle, bundle.space(source));
   return warnings;
 }
 
 std::vector<std::string> warnings_of_attached(const Bundle& bundle, const Attachment& attached) {
   std::vector<std::string> warnings =
       explain(attached.row_check, attached.space(), bundle.anchors().support_ids.size());
-  if (!is_suspicious(attached.row_check)) add_wrong_pairs(warnings, attached);
+  if (!is_suspicious(attached.row_check)) add_wrong_pairs(warnings, bundle, attached);
   return warnings;
 }
 

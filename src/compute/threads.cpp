@@ -17,7 +17,6 @@
 #include <mutex>
 #include <new>
 #include <thread>
-#include <vector>
 
 // OpenMP is in the process only if FAISS or OpenBLAS brings it.
 extern "C" {
@@ -178,10 +177,9 @@ bool can_map(std::size_t bytes) {
 }
 
 void await_blas_threads() {
-  constexpr int kShared = 1 << 14;  // so many values are divided among all threads
-  const std::vector<double> zeros(kShared);
-  std::vector<double> sum(kShared);
-  cblas_daxpy(kShared, 1, zeros.data(), 1, sum.data(), 1);
+  constexpr int kShared = 1 << 14;                  // so many values are divided among all threads
+  static double zeros[kShared], sum[kShared] = {};  // static, because memory may be short
+  cblas_daxpy(kShared, 1, zeros, 1, sum, 1);
 }
 
 std::size_t BlasCall::waiting() {

@@ -66,6 +66,12 @@ void require_enough(const std::string& space, std::size_t right, std::size_t row
       right, rows, space, flag_words("robust"));
 }
 
+void require_tellable(std::size_t rows) {
+  if (rows >= kLeastPairs) return;
+  refuse("{} support rows are too few to tell wrong pairs from right ones, which takes {}; leave out {}", rows,
+         kLeastPairs, flag_words("robust"));
+}
+
 WrongPairs wrong_of(const std::vector<bool>& right, const std::string& partner, std::span<const std::int64_t> ids) {
   WrongPairs wrong{partner, 0, right.size(), {}, true};
   for (std::size_t i = 0; i < right.size(); ++i) {
@@ -122,6 +128,7 @@ void spread_kernel(Attachment& attached, std::span<const std::size_t> places, st
 RightRows leave_out_wrong(FitInput& input, std::span<const Statistics> statistics,
                           std::vector<std::optional<WrongPairs>>& wrong) {
   const std::size_t spaces = input.support.rows.size(), rows = input.support.ids.size();
+  require_tellable(rows);
   const std::vector<Compared> pairs = compare_all(input.support.rows);
   RightRows right(spaces, std::vector<bool>(rows));
   std::vector<bool> kept(rows);
@@ -153,6 +160,7 @@ RightRows leave_out_wrong(FitInput& input, std::span<const Statistics> statistic
 std::optional<WrongPairs> look_for_wrong_pairs(const std::string& partner, MatrixView<const double> from,
                                                MatrixView<const double> to, std::span<const std::int64_t> ids) {
   const PairDoubts doubts = doubt_pairs(from, to, 1);
+  if (doubts.unsure) return {};
   WrongPairs found{partner, doubts.share, from.rows, {}, false};
   for (std::size_t i = 0; i < doubts.wrong.size(); ++i) {
     if (doubts.wrong[i]) found.rows.push_back(ids[i]);
@@ -165,6 +173,7 @@ std::optional<WrongPairs> look_for_wrong_pairs(const std::string& partner, Matri
 
 std::vector<std::size_t> right_places(const LearnedAnchors& anchors, const std::string& space, const Matrix64& support,
                                       WrongPairs& wrong) {
+  require_tellable(support.rows());
   const Matrix64 targets = matrix_of<double>(as_eigen(anchors.targets.view()));
   std::vector<bool> right = doubt_pairs(support.view(), targets.view(), kRounds).wrong;
   right.flip();

@@ -27,9 +27,7 @@ constexpr double kHalfWhitened = 0.25;  // power of a variance
 constexpr std::array kStrengths{0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0};  // relative to the mean eigenvalue
 constexpr std::size_t kShuffles = 8;  // random partners of each row, to see how wrong pairs look
 
-// With fewer pairs, or if fewer of them hold, nobody can tell right from wrong.
-constexpr std::size_t kLeastPairs = 100;
-constexpr double kMostWrong = 0.9;
+constexpr double kMostWrong = 0.9;  // if fewer of the pairs hold, nobody can tell right from wrong
 
 /// Unit rows less their mean, in few directions: the principal ones, each divided by this power of its variance.
 EigenRows<double> principal_rows(MatrixView<const double> rows, double power) {
@@ -140,11 +138,23 @@ Alike compare(const Foretold& foretold, std::size_t pairs) {
   return found;
 }
 
-/// Half of the wrong pairs, and hardly a right one, are less alike than half of the random ones.
-double wrong_share(const Alike& found) {
-  const double middle = found.random[found.random.size() / 2];
-  const auto below = static_cast<double>(std::ranges::count_if(found.own, [&](double own) { return own < middle; }));
-  return std::min(1.0, 2 * below / static_cast<double>(found.own.size()));
+struct WrongShare {
+  double share;
+  bool unsure;
+};
+
+/// Half of the wrong pairs, and hardly a right one, are less alike than half of the random ones; a fifth are less alike
+/// than a fifth. If there are fewer than that, beyond chance, it is right pairs that look like random ones.
+WrongShare wrong_share(const Alike& found) {
+  constexpr double kLow = 0.2, kMiddle = 0.5, kDeviations = 3;
+  const auto count_below = [&](double quantile) {
+    const double least = found.random[static_cast<std::size_t>(quantile * static_cast<double>(found.random.size()))];
+    return static_cast<double>(std::ranges::count_if(found.own, [&](double own) { return own < least; }));
+  };
+  const auto pairs = static_cast<double>(found.own.size());
+  const double low = count_below(kLow), expected = count_below(kMiddle) / kMiddle * kLow;
+  const bool unsure = low < expected - kDeviations * std::sqrt(expected);
+  return {std::min(1.0, (unsure ? low : expected) / kLow / pairs), unsure};
 }
 
 /// Less alike than this, pairs are more often wrong than right: above it, the right pairs outnumber the wrong ones, as
@@ -169,19 +179,21 @@ double least_likeness(const Alike& found, double share) {
 }  // namespace
 
 PairDoubts doubt_pairs(MatrixView<const double> from, MatrixView<const double> to, std::size_t rounds) {
-  PairDoubts doubts{std::vector<bool>(from.rows), 0};
+  PairDoubts doubts{std::vector<bool>(from.rows)};
   if (from.rows < kLeastPairs) return doubts;
   const EigenRows<double> x = principal_rows(from, 0), y = principal_rows(to, kHalfWhitened);
   for (std::size_t round = 0; round < rounds; ++round) {
     const Alike found = compare(Foretold(x, y, doubts.wrong), from.rows);
-    const double share = wrong_share(found), least = least_likeness(found, share);
+    const auto [share, unsure] = wrong_share(found);
+    const double least = least_likeness(found, share);
     std::vector<bool> wrong(from.rows);
     for (std::size_t i = 0; i < wrong.size(); ++i) wrong[i] = found.own[i] < least;
     const auto left = static_cast<double>(std::ranges::count(wrong, false));
     if (share > kMostWrong || left < (1 - kMostWrong) * static_cast<double>(from.rows)) {
-      return {std::vector<bool>(from.rows, true), share};
+      return {std::vector<bool>(from.rows, true), share, unsure};
     }
     doubts.share = share;
+    doubts.unsure = unsure;
     if (std::exchange(doubts.wrong, wrong) == wrong) break;
   }
   return doubts;

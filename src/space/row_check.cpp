@@ -120,10 +120,8 @@ std::string explain(const WrongPairs& wrong, const std::string& space) {
     return fmt::format("left out {} of {}, {} in all, which look wrong: {}", wrong.rows.size(), whose, wrong.pairs,
                        rows);
   }
-  return fmt::format(
-      "about {} of {} look wrong, {} among them: does each embed the same input as its partner? The option 'robust' "
-      "leaves such pairs out",
-      percent(wrong.share), whose, rows);
+  return fmt::format("about {} of {} look wrong, {} among them: does each embed the same input as its partner?",
+                     percent(wrong.share), whose, rows);
 }
 
 std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks, std::span<const std::string> spaces,

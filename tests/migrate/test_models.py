@@ -6,6 +6,7 @@ import made_up
 import numpy as np
 import pytest
 from kedge import migrate
+from kedge.migrate import models
 
 ROWS, WIDTH, SAMPLE = 1500, 24, 800
 
@@ -34,6 +35,8 @@ def three(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.n
         ids = sorted_as_drawn(begun)
         np.save("made.npy", new[ids])
         begun.sample(vectors="made.npy")
+        with pytest.raises(migrate.UsageError, match="is it the same model"):
+            models.require_new(begun, third[:50])
         begun.fit()
     return old, new, third
 
@@ -76,6 +79,7 @@ def test_a_query_of_the_other_model_is_refused(three: tuple[np.ndarray, ...]) ->
             with pytest.raises(migrate.UsageError, match=rf"query \d+ was given as the {of} model's and looks like"):
                 migrate.search(begun, *queries)
         migrate.search(begun, old[:50], new[:50])
+        migrate.search(begun, None, np.full((1, WIDTH), np.nan, np.float32))
         migrate.search(begun, None, third[:50])  # like no document of either: queries may be
 
 

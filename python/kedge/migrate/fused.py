@@ -44,11 +44,12 @@ def search(store: Migration | str | os.PathLike[str] | tuple[Store, Store], old_
     """
     if not isinstance(store, (tuple, Migration)):
         with Migration(store, alone=False) as opened:
+            opened.models_asked = False  # which takes longer than one search
             return search(opened, old_query, new_query, k, candidates=candidates, weights=weights, where=where,
                           params=params)
     if isinstance(store, Migration):
         for model, query in (("old", old_query), ("new", new_query)):
-            if query is not None:
+            if query is not None and store.models_asked:
                 models.require_queries(store, np.atleast_2d(np.asarray(query, np.float32)), model)
         old, new, old_query = _places(store, old_query, new_query)
     else:

@@ -28,6 +28,7 @@ FIXED = ("store", "where", "into", "normalize")
 class Migration:
     """Opens a config and its journal. Commands hold the journal alone; alone=False is for those that only look."""
 
+    models_asked = True  # whether a search holds its queries against the sample
     password_left_out = False  # whether the config was just written, without a password that was given
 
     def __init__(self, path: str | os.PathLike[str] = CONFIG, alone: bool = True) -> None:
@@ -36,7 +37,7 @@ class Migration:
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores: dict[str, Store] = {}
-        self.models: dict[str, kedge.Likeness | None] = {}  # what the sample knows of each, once it was asked
+        self.models: dict[str, kedge.Likeness] = {}  # what the sample knows of each, once it was asked
         self.opened = contextlib.ExitStack()  # what else is closed with it
         try:
             self._require_unchanged()

@@ -51,13 +51,14 @@ def require_queries(migration: Migration, queries: Vectors, model: str) -> None:
     if len(set(widths.values())) != 1 or queries.shape[1] != widths[model]:
         return  # a query of the wrong width is refused anyway
     other = "old" if model == "new" else "new"
-    own = _known(migration, model)
-    if own is None or not own.can_tell or (far := own.distances(queries) > own.UNLIKE).sum() == 0:
+    own, places = _known(migration, model), np.flatnonzero(usable(queries))
+    if own is None or not own.can_tell or not len(places):
         return
-    others = _known(migration, other)
+    places = places[own.distances(queries[places]) > own.UNLIKE]
+    others = _known(migration, other) if len(places) else None
     if others is None or not others.can_tell:
         return
-    wrong = np.flatnonzero(far & (others.distances(queries) < others.LIKE))
+    wrong = places[others.distances(queries[places]) < others.LIKE]
     if len(wrong):
         raise UsageError(f"query {wrong[0]} was given as the {model} model's and looks like one of the {other} model, "
                          f"whose vectors have {queries.shape[1]} values too; embed it with the {model} model")
@@ -77,5 +78,7 @@ def _known(migration: Migration, model: str) -> kedge.Likeness | None:
     """What the sample knows of a model; None if that is too little."""
     if model not in migration.models:
         rows = migration.journal.sampled(model, MOST_ROWS)
-        migration.models[model] = kedge.Likeness(rows) if len(rows) >= LEAST_ROWS else None
+        if len(rows) < LEAST_ROWS:
+            return None  # until the sample has more
+        migration.models[model] = kedge.Likeness(rows)
     return migration.models[model]

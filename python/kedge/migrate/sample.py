@@ -30,6 +30,7 @@ def sample(migration: Migration, rows: int | None = None, vectors: str | None = 
         if journal.fact("apply_map") is not None:
             raise UsageError("apply has used these vectors already; 'kedge-migrate rollback --drop' first")
         journal.forget_sample()
+        migration.models.clear()
     there = journal.drawn()
     if there < wanted:
         draw_more(migration, wanted, quiet)

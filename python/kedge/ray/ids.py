@@ -33,8 +33,9 @@ def require_unique(dataset: Dataset | Path, columns: Mapping[str, str], id_colum
                 told.advance(table.num_rows)
             count, some = all_of_them.repeated()
         if count:
-            names = [name for table in ids_of(source, id_column, some) for name in table.column("id").to_pylist()]
-            raise repeated.refusal(count, list(dict.fromkeys(names)), id_column)
+            names = dict.fromkeys(name for table in ids_of(source, id_column, some)
+                                  for name in table.column("id").to_pylist())
+            raise repeated.refusal(count, list(names), id_column)
 
 
 def ids_of(source: Pieces | Blocks, id_column: str, wanted: Sequence[int] | None) -> Any:
@@ -67,4 +68,4 @@ def table_of(rows: pa.RecordBatch, where: str, id_column: str, wanted: Sequence[
     found = id_numbers(rows.column(id_column), id_column, where)
     if wanted is None:
         return pa.table({"number": found})
-    return pa.table({"id": rows.column(id_column).take(pa.array(np.flatnonzero(np.isin(found, wanted))))})
+    return pa.table({"id": rows.column(id_column).take(pa.array(np.flatnonzero(np.isin(found, wanted)))).unique()})

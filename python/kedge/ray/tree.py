@@ -83,15 +83,20 @@ class Tree:
 
     def start(self) -> None:
         while len(self.ready) >= self.at_once:
-            inputs, self.ready = self.ready[:self.at_once], self.ready[self.at_once:]
-            partial, made = self.merge(*[sums.partial for sums in inputs])
-            self.running[made] = Task(tuple(share for sums in inputs for share in sums.shares), inputs, partial)
+            self.merge_some()
         held = len(self.ready) + sum(len(task.inputs) or 1 for task in self.running.values())
         stores = int(ray.cluster_resources().get("object_store_memory", 0)) // 2 // self.size
         for _ in range(min(len(self.todo), max(2, min(room(), stores)) - held)):
             share = self.todo.popleft()
             partial, made = self.sum_up(share)  # type: ignore[misc]  # which is there where shares are
             self.running[made] = Task((share,), [], partial)
+        if self.todo and not self.running and len(self.ready) > 1:  # there is no room for more
+            self.merge_some()
+
+    def merge_some(self) -> None:
+        inputs, self.ready = self.ready[:self.at_once], self.ready[self.at_once:]
+        partial, made = self.merge(*[sums.partial for sums in inputs])
+        self.running[made] = Task(tuple(share for sums in inputs for share in sums.shares), inputs, partial)
 
     @staticmethod
     def is_done(result: Reference, seconds: float = 0) -> bool:

@@ -359,6 +359,7 @@ class PostgresRows(Store):
         half, values = column.half or self.facts().halved, self._where[1] if self._where else ()
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
         with self._link.session() as connection, connection.transaction():
+            connection.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")  # as ids travel everywhere
             connection.execute(postgres_index.search_settings(k, table.version, self._where is not None))
             for row, query in enumerate(queries):
                 found = connection.execute(statement, [vector_cell(query, half), *values], binary=True).fetchall()

@@ -27,6 +27,7 @@ LEAST_SERVER = 140000
 # A cosine with a vector of zeros is not a number; it scores 0. Distances are squared, as kedge.migrate.search does.
 SCORES = {"cosine": "CASE WHEN {d} = 'NaN' THEN 0 ELSE 1 - {d} END", "inner": "-{d}", "euclidean": "-{d} * {d} / 2"}
 
+TAKEN = {"old_query", "new_query", "k", "candidates", "old_weight", "new_weight", "among", "score"}
 # Parameters carry the function's name, for a column of the table may be called k. The body is parsed once and follows
 # columns by number, so it means the same two columns after they are renamed.
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}(
@@ -72,8 +73,9 @@ def fused_search_sql(old: PostgresRows, new: Store, name: str | None = None) -> 
     function = sql.Identifier(table.schema, name)
     key = table.key  # which both tables have
     found = key.called("id")  # a name of the table's may be one of the function's own
+    named = key if key.several and TAKEN.isdisjoint(key.names) else found
     parts = {"function": function, "f": sql.Identifier(name), "table": old._from(), "documents": old._with_documents(),
-             "new_table": new._from(), "columns": (key if key.several else found).defined,
+             "new_table": new._from(), "columns": named.defined,
              "c_list": found.columns("c"), "c_key": found.of("c"),
              "s_list": found.columns("s"), "fused_list": found.columns("fused"),
              "among_type": sql.SQL("text" if key.several else key.type), "least": sql.Literal(LEAST_SPREAD),

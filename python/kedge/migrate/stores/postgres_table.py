@@ -113,7 +113,8 @@ def _key_columns(connection: Connection, oid: int, at: TableAddress, who: str,
         "SELECT array_agg(a.attname::text ORDER BY place), i.indisprimary FROM pg_index i CROSS JOIN unnest(i.indkey) "
         "WITH ORDINALITY AS k (number, place) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number "
         "WHERE i.indrelid = %s AND i.indisunique AND k.place <= i.indnkeyatts AND i.indpred IS NULL AND i.indexprs IS "
-        "NULL AND i.indisvalid GROUP BY i.indexrelid, i.indisprimary ORDER BY i.indisprimary", [oid]).fetchall()}
+        "NULL AND i.indisvalid GROUP BY i.indexrelid, i.indisprimary HAVING bool_and(a.attnotnull) ORDER BY "
+        "i.indisprimary", [oid]).fetchall()}
     if at.id is None:
         for names, primary in keys.values():
             if primary:
@@ -126,8 +127,8 @@ def _key_columns(connection: Connection, oid: int, at: TableAddress, who: str,
     for name in [asked] if asked in there else asked.split(","):
         if name not in there:
             raise Missing(f"{who}: the table has no column {name!r}; it has {', '.join(there)}")
-    raise UsageError(f"{who}: there is no unique index on {asked!r}; a vector is written under its id, so name the "
-                     "columns of the primary key, in its order, or what else is unique")
+    raise UsageError(f"{who}: there is no unique index on {asked!r} whose columns are NOT NULL; a vector is written "
+                     "under its id, so name the columns of the primary key, in its order, or what else is unique")
 
 
 def only_column(connection: Connection, table: Table, who: str) -> str:

@@ -56,12 +56,12 @@ class PostgresWatched(PostgresRows):
 
     @retried
     def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS, after: int = 0) -> list[Note]:
-        with self._link.session() as connection:
+        with self._link.work() as connection:
             return Watch(self._documents(), owner).read(connection, seen, size, after)
 
     @retried
     def last_notes(self, owner: str, ids: Collection[Id] | None = None) -> list[Note]:
-        with self._link.session() as connection:
+        with self._link.work() as connection:
             return Watch(self._documents(), owner).last(connection, None if ids is None else self._id_list(ids))
 
     @retried

@@ -156,7 +156,7 @@ class PostgresStore(PostgresWatched):
     @retried
     def take_over(self, owner: str, notes: Collection[Note]) -> set[Id]:
         self._caught_up = owner, {note.id: note.mark for note in notes if note.id is not None}
-        with self._link.session() as connection:
+        with self._link.work() as connection:
             return Watch(self._table(), owner).written_since(connection, self._caught_up[1], self._column().model)
 
     @retried
