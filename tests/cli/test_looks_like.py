@@ -75,9 +75,23 @@ def test_lengths_are_told_but_do_not_count(inspect: Kedge) -> None:
 
 
 def test_another_width_is_another_model(inspect: Kedge) -> None:
-    done = inspect.ok("inspect", "new-minilm-l6.npy", "--like", SLM / "use-multilingual.npy")
-    assert "384 values" in done.stderr and "512" in done.stderr
-    assert "looks like a model that is not among them" in done.stdout
+    said = inspect.ok("inspect", "new-minilm-l6.npy", "--like", SLM / "use-multilingual.npy").stdout
+    assert "384 values" in said and "512" in said and "looks like a model that is not among them" in said
+
+
+def test_a_few_rows_that_look_like_a_model_do_not_make_it_one(inspect: Kedge) -> None:
+    for encoder in ("minilm-l6", "gemma3-270m"):
+        np.save(inspect.folder / f"narrow-{encoder}.npy", np.load(inspect.folder / f"new-{encoder}.npy")[:, :32])
+    found = inspect.json("inspect", "narrow-gemma3-270m.npy", "--like", "narrow-minilm-l6.npy")
+    assert found["looks"] == "none"
+
+
+def test_what_fills_all_directions_tells_nothing(inspect: Kedge) -> None:
+    np.save(inspect.folder / "round.npy", np.random.default_rng(0).normal(size=(900, WIDTH)).astype(np.float32))
+    found = inspect.json("inspect", "new-minilm-l6.npy", *KNOWN, "round.npy")
+    assert found["looks"] == "like" and len(found["like"]) == 2
+    assert "round fills all directions nearly alike, so nothing can be told by it" in found["notes"]
+    assert inspect.json("inspect", "round.npy", "--like", "round.npy")["looks"] == "unsure"
 
 
 def test_bad_input(inspect: Kedge) -> None:
@@ -87,3 +101,5 @@ def test_bad_input(inspect: Kedge) -> None:
     inspect.refused(3, "inspect", "new-minilm-l6.npy", "--like", "one.npy", says="one.npy")
     inspect.refused(3, "inspect", "new-minilm-l6.npy", "--like", "missing.npy", says="missing.npy")
     inspect.refused(3, "inspect", "new-minilm-l6.npy", says="this is an .npy file, not a bundle")
+    inspect.refused(2, "inspect", "new-minilm-l6.npy", *KNOWN, "minilm-l6.npy", says="'minilm-l6' twice")
+    inspect.refused(2, "inspect", "new-minilm-l6.npy", "--like", "a=", says="--like names no file")

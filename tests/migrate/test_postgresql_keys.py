@@ -31,7 +31,7 @@ def test_a_whole_migration(sql: psycopg.Connection, address: str, folder: pathli
                            capsys: pytest.CaptureFixture[str]) -> None:
     (old, new), shape = spaces(), SHAPES[name]
     make(sql, shape)
-    sql.execute("SET TimeZone = 'UTC'")
+    sql.execute("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'")
     if name == "moments":  # a server may write times in its own way
         sql.execute("ALTER DATABASE postgres SET TimeZone = 'Asia/Tokyo'; "
                     "ALTER DATABASE postgres SET DateStyle = 'German'")
@@ -165,7 +165,7 @@ def test_nothing_is_lost_or_stale_with_a_writer_at_work(sql: psycopg.Connection,
                                                         name: str, into: str) -> None:
     (old, _), shape = spaces(), SHAPES[name]
     make(sql, shape)
-    sql.execute("SET TimeZone = 'UTC'")
+    sql.execute("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'")
     writer = Writer(address, shape, into)
     writer.start()
     try:

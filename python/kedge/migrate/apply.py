@@ -204,7 +204,10 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
-    theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)}
+    # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
+    moves = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
+    theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)
+              and not any(note.what == "new" and note.by in moves for note in found)}
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
     real = {key for key in still_real(migration, [key for key in there if key not in theirs])

@@ -102,6 +102,7 @@ class Store(abc.ABC):
 
     copies_documents = False  # whether a new place has documents of its own, which write() copies from the old one
     shares_documents = False  # whether both places are about the same rows, so that either takes a vector of any id
+    moves_as_new = False  # whether notes of a row that moves within the store say that its new vector came with it
     stays = False  # whether new vectors stay in this place at a cutover, and switch() changes what applications see
     fire_triggers = True  # whether what triggers() names runs when vectors are written
 

@@ -153,6 +153,10 @@ class PostgresStore(PostgresWatched):
             return set()
         return watch.written_since(connection, {one: marks.get(one, 0) for one in ids}, column.model, seen=False)
 
+    @property
+    def moves_as_new(self) -> bool:  # type: ignore[override]
+        return self._table().partitioned
+
     @retried
     def take_over(self, owner: str, notes: Collection[Note]) -> set[Id]:
         self._caught_up = owner, {note.id: note.mark for note in notes if note.id is not None}
