@@ -62,7 +62,7 @@ class Collection:
             for document, times in collections.Counter(n for ids in lists for n in ids[:10]).items():
                 value[document] = times
         elif name != "random":
-            value[[int(n) for n in met]] = list(met.values())
+            value[[int(str(n)) for n in met]] = list(met.values())
         if name == "worth":
             value *= self.errors
         value[self.sample] = np.inf

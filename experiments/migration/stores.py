@@ -167,7 +167,7 @@ class Measure:
         return self.mean(found)
 
     def mean(self, found: Any) -> float:
-        return float(np.mean([ndcg([int(name) for name in ids], self.grades[query]) for query,
+        return float(np.mean([ndcg([int(str(name)) for name in ids], self.grades[query]) for query,
                               ids in zip(self.asked, found)]))
 
 
@@ -175,7 +175,7 @@ def embed_waiting(migration: migrate.Migration, measure: Measure) -> None:
     """Plays the new model: its vectors of what waits for them."""
     ids = [name for name, _ in migration.journal.unembedded()]
     migration.journal.note(new_width=measure.new.shape[1])
-    migration.journal.embed_sample(ids, measure.new[[int(name) for name in ids]])
+    migration.journal.embed_sample(ids, measure.new[[int(str(name)) for name in ids]])
 
 
 def top_up_to(migration: migrate.Migration, measure: Measure, share: float) -> None:
@@ -183,7 +183,7 @@ def top_up_to(migration: migrate.Migration, measure: Measure, share: float) -> N
     chosen = top_up.choose(migration, round(share * total) - migration.journal.count_real())
     for first in range(0, len(chosen), 500):
         some = chosen[first:first + 500]
-        top_up.note(migration, texts.read(some), measure.new[[int(name) for name in some]])
+        top_up.note(migration, texts.read(some), measure.new[[int(str(name)) for name in some]])
     apply.write_real(migration)
     migration.new.finish()
 
@@ -206,7 +206,7 @@ def run(kind: str, measure: Measure, rows: int, seed: int) -> Iterator[tuple[Any
                 cutover.cutover(migration, yes=True)
             if share:
                 top_up_to(migration, measure, share)
-            real = [int(name) for name in migration.journal.real()]
+            real = [int(str(name)) for name in migration.journal.real()]
             expected[real] = unit(measure.new[real])
             yield step, *(value for both in (False, True)
                           for value in (measure.store(migration, both), measure.arrays(expected, both)))

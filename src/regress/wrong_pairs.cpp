@@ -37,7 +37,8 @@ EigenRows<double> principal_rows(MatrixView<const double> rows, double power) {
   cells.rowwise() -= column_means(cells);
   Matrix64 gram(static_cast<std::size_t>(cells.cols()), static_cast<std::size_t>(cells.cols()));
   add_gram(gram.view(), Triangle::upper, view_of(cells), 1 / static_cast<double>(rows.rows));
-  const Eigenpairs principal = eigh_largest(std::move(gram), std::min<std::size_t>(kDirections, gram.rows()));
+  const std::size_t directions = std::min<std::size_t>(kDirections, gram.rows());
+  const Eigenpairs principal = eigh_largest(std::move(gram), directions);
   EigenRows<double> found = product(cells, as_eigen(principal.vectors.view()).transpose());
   if (power == 0) return found;
   const Eigen::ArrayXd variances = as_eigen(std::span(principal.values)).transpose().array().max(0);

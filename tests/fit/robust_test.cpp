@@ -50,7 +50,7 @@ struct Views {
 
 const KernelOptions kKernel{1, 1e-3, 0.5};  // choosing takes long
 
-FitOptions options_for(Method method, bool robust) {
+FitOptions options_for(const Method& method, bool robust) {
   FitOptions options;
   options.method = method;
   options.robust = robust;

@@ -44,7 +44,7 @@ TEST(WrongPairs, RightPairsAreAllKept) {
 }
 
 TEST(WrongPairs, AnyShareUpToThreeQuartersIsFound) {
-  for (const std::size_t wrong : {30, 150, 300, 450}) {
+  for (const std::size_t wrong : {30UL, 150UL, 300UL, 450UL}) {
     const PairDoubts found = Views(wrong).doubts();
     EXPECT_NEAR(found.share, static_cast<double>(wrong) / kRows, 0.08) << wrong;
     EXPECT_GE(count(found.wrong, 0, wrong), 0.8 * static_cast<double>(wrong)) << wrong;

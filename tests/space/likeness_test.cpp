@@ -14,7 +14,7 @@ using test::space_of;
 constexpr std::size_t kDim = 24;
 
 /// Rows of a made-up encoder: directions of very different spread, in an order of the encoder's own, round a mean.
-Matrix rows_of_model(unsigned model, std::size_t rows, unsigned seed, float length = 1) {
+Matrix rows_of_model(std::size_t model, std::size_t rows, unsigned seed, float length = 1) {
   Matrix x = random_matrix(rows, kDim, seed);
   for (std::size_t r = 0; r < rows; ++r) {
     double squares = 0;

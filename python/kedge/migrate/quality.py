@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ Judgements: TypeAlias = dict[int, dict[Id, float]]   # the grades of documents, 
 Measured: TypeAlias = dict[str, dict[str, Floats]]   # a value for every query, by way and measure
 
 K = 10
+AnyId = TypeVar("AnyId", bound=Id)
 RESAMPLES = 1000
 
 
@@ -104,7 +105,7 @@ def _best(scores: Floats, k: int = K) -> list[Places]:
     return [row[np.isfinite(scores[n][row])] for n, row in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :k])]
 
 
-def ndcg(found: Iterable[Id], grades: Mapping[Id, float], k: int = K) -> float:
+def ndcg(found: Iterable[AnyId], grades: Mapping[AnyId, float], k: int = K) -> float:
     """nDCG@k with linear gains; 'grades' holds the documents that are right, by id."""
     discount = 1 / np.log2(np.arange(2, k + 2))
     gained = np.array([grades.get(key, 0) for key in list(found)[:k]])
