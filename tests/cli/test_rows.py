@@ -246,3 +246,15 @@ def test_robust_leaves_wrong_pairs_out_and_says_so(real: Kedge) -> None:
     right = ["fit", "--space", f"mini={SLM / 'minilm-l6.npy'}", "--space", f"use={SLM / 'use-multilingual.npy'}",
              "--rows", "0:1500", "--method", "ridge", "-o", "x.kedge"]
     assert "look wrong" not in real.ok(*right).stderr
+
+
+def test_right_pairs_of_weakly_related_spaces_are_not_accused(real: Kedge) -> None:
+    for name in ("minilm-l6", "gemma3-270m"):
+        np.save(real.folder / f"{name}.npy", np.load(SLM / f"{name}.npy")[:1500, :24])
+    spaces = ["--space", "mini=minilm-l6.npy", "--space", "gemma=gemma3-270m.npy", "--method", "ridge"]
+    assert "look wrong" not in real.ok("fit", *spaces, "--support", 1500, "-o", "x.kedge").stderr
+
+
+def test_robust_needs_rows_to_tell_by(real: Kedge) -> None:
+    real.refused(2, "fit", *[word for name in NAMES for word in ("--space", f"{name}={name}.npy")], "--support", 99,
+                 "--robust", "-o", "x.kedge", says=["99 support rows are too few", "which takes 100", "--robust"])
