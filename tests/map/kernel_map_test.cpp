@@ -1,71 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support.h"
-
-#include <cmath>
-#include <map>
+#include "map/encoders.h"
 
 namespace kedge {
 namespace {
 
+using test::Encoders;
 using test::expect_error;
+using test::expect_same;
+using test::kFitted;
 using test::largest;
-using test::random_matrix;
 using test::space_of;
 using test::TemporaryFolder;
-
-constexpr std::size_t kRows = 400, kFitted = 300;
-
-/// Rows of length 1, which embeddings are near to: a kernel sees directions only.
-Matrix directions(std::size_t rows, std::size_t dim, unsigned seed) {
-  Matrix x = random_matrix(rows, dim, seed);
-  normalize_rows(x.view());
-  return x;
-}
-
-/// hidden times a random matrix and some noise; bent if the encoder is not a linear view of it.
-Matrix view_of(const Matrix& hidden, std::size_t dim, unsigned seed, bool bent, float level) {
-  const Matrix mix = random_matrix(hidden.cols(), dim, seed), noise = random_matrix(hidden.rows(), dim, seed + 10);
-  Matrix x(hidden.rows(), dim);
-  for (std::size_t r = 0; r < x.rows(); ++r) {
-    for (std::size_t c = 0; c < dim; ++c) {
-      float sum = 0;
-      for (std::size_t k = 0; k < hidden.cols(); ++k) sum += hidden.row(r)[k] * mix.row(k)[c];
-      x.row(r)[c] = 3 + (bent ? std::tanh(2 * sum) : sum) + level * noise.row(r)[c];
-    }
-  }
-  return x;
-}
-
-struct Encoders {
-  explicit Encoders(bool bent = true, float level = 0.1F) {
-    const Matrix hidden = directions(kRows, 3, 1);
-    all.emplace("a", view_of(hidden, 6, 2, false, level));
-    all.emplace("b", view_of(hidden, 8, 3, bent, level));
-    all.emplace("c", view_of(hidden, 5, 4, bent, level));
-  }
-  [[nodiscard]] Space space(const std::string& name, RowRange rows = {0, kFitted}) const {
-    return {name, view_rows(all.at(name).view(), name), rows};
-  }
-  [[nodiscard]] Bundle fitted(FitOptions options) const {
-    if (!options.anchors && !is_adapter(options.method)) options.anchors = 4;
-    if (std::holds_alternative<Param>(options.method)) {
-      std::get<Param>(options.method).epochs = 3;
-      std::get<Param>(options.method).batch = 64;
-    }
-    return fit(std::vector{space("a"), space("b")}, options);
-  }
-  [[nodiscard]] MatrixView<const float> unseen(const std::string& name) const {
-    return all.at(name).view().middle_rows(kFitted, kRows - kFitted);
-  }
-  std::map<std::string, Matrix> all;
-};
-
-FitOptions with(const Method& method, std::optional<AttachBy> by = {}) {
-  FitOptions options;
-  options.method = method;
-  options.attach_by = by;
-  return options;
-}
+using test::with;
 
 /// Share of the squares of `truth` around 3 that `found` leaves.
 double unexplained(MatrixView<const float> truth, const Matrix& found) {
@@ -89,23 +35,6 @@ void expect_near(const Matrix& found, const Matrix& wanted, double share) {
   ASSERT_EQ(found.cols(), wanted.cols());
   const double near = share * largest(wanted.cells());
   for (std::size_t i = 0; i < wanted.cells().size(); ++i) ASSERT_NEAR(found.cells()[i], wanted.cells()[i], near) << i;
-}
-
-void expect_same(const RelativeMap& found, const RelativeMap& wanted) {
-  EXPECT_TRUE(std::ranges::equal(found.weight().cells(), wanted.weight().cells()));
-  EXPECT_EQ(found.bias(), wanted.bias());
-  EXPECT_EQ(found.mean(), wanted.mean());
-  ASSERT_EQ(found.kernel().has_value(), wanted.kernel().has_value());
-  if (!wanted.kernel()) return;
-  EXPECT_EQ(found.kernel()->width, wanted.kernel()->width);
-  EXPECT_TRUE(std::ranges::equal(found.kernel()->whitener.cells(), wanted.kernel()->whitener.cells()));
-  EXPECT_TRUE(std::ranges::equal(found.kernel()->rows.cells(), wanted.kernel()->rows.cells()));
-  EXPECT_TRUE(std::ranges::equal(found.kernel()->coefficients.cells(), wanted.kernel()->coefficients.cells()));
-}
-
-std::string version_of(const Bundle& bundle) {
-  const std::string bytes = bundle_to_bytes(bundle), key = R"("format_version":")";
-  return bytes.substr(bytes.find(key) + key.size(), 1);
 }
 
 class KernelAttach : public ::testing::TestWithParam<Method> {};
@@ -302,92 +231,6 @@ TEST(KernelAdapter, AReplacedSpaceTakesNoOldWayBackWithIt) {
   EXPECT_EQ(back.input_dim(), 5U);
   EXPECT_LT(unexplained(encoders.unseen("a"), back.apply(encoders.unseen("c"))), 0.2);
   (void)bundle_from_bytes(bundle_to_bytes(bundle), "bytes");
-}
-
-TEST(KernelBundle, ComesBackAsItWasSaved) {
-  const TemporaryFolder folder;
-  const Encoders encoders;
-  for (const FitOptions& options :
-       {with(Adapter{Pairwise::kernel}), with(Consensus{}, AttachBy::automatic), with(Consensus{}, AttachBy::kernel)}) {
-    Bundle saved = encoders.fitted(options);
-    saved = saved.with(attach(saved, encoders.space("c")));
-    save_bundle(saved, folder.file("x.kedge"));
-    const Bundle loaded = load_bundle(folder.file("x.kedge"));
-    EXPECT_EQ(loaded.made().attach_by, saved.made().attach_by);
-    EXPECT_EQ(loaded.made().method, saved.made().method);
-    for (const Attachment& space : saved.spaces()) {
-      const Attachment again = loaded.space(space.space());
-      EXPECT_EQ(again.by.index(), space.by.index());
-      expect_same(*again.map, *space.map);
-      expect_same(*load_map(folder.file("x.kedge"), space.space()), *space.map);
-      ASSERT_EQ(again.kernel() != nullptr, space.kernel() != nullptr);
-      if (space.kernel()) {
-        EXPECT_EQ(again.kernel()->width, space.kernel()->width);
-        EXPECT_EQ(again.kernel()->strength, space.kernel()->strength);
-        EXPECT_EQ(again.kernel()->whitening, space.kernel()->whitening);
-        EXPECT_EQ(again.kernel()->r2, space.kernel()->r2);
-        EXPECT_EQ(again.kernel()->mean_r2, space.kernel()->mean_r2);
-        EXPECT_EQ(again.kernel()->error, space.kernel()->error);
-      }
-      ASSERT_EQ(again.choice() != nullptr, space.choice() != nullptr);
-      if (space.choice()) {
-        EXPECT_EQ(again.choice()->ridge_error, space.choice()->ridge_error);
-        EXPECT_EQ(again.choice()->kernel_error, space.choice()->kernel_error);
-      }
-      ASSERT_EQ(again.reverse() == nullptr, space.reverse() == nullptr);
-      if (space.reverse()) expect_same(*again.reverse(), *space.reverse());
-    }
-    EXPECT_EQ(bundle_to_bytes(loaded), bundle_to_bytes(saved));
-    EXPECT_EQ(version_of(saved), "2");
-  }
-}
-
-TEST(KernelBundle, IsOfTheFirstFormatWhereItHasNoKernels) {
-  const Encoders encoders;
-  for (const Method& method :
-       std::vector<Method>{Consensus{}, ChosenRows{Choice::random}, Adapter{Pairwise::ridge}, Adapter{Pairwise::cca}}) {
-    Bundle bundle = encoders.fitted(with(method));
-    EXPECT_EQ(version_of(bundle), "1") << to_string(method);
-    AttachOptions options;
-    options.by = AttachBy::kernel;
-    const Attachment curve = attach(bundle, encoders.space("c"), options);
-    options.by = AttachBy::ridge;
-    bundle = bundle.with(attach(bundle, encoders.space("c"), options));
-    EXPECT_EQ(version_of(bundle), "1") << to_string(method);
-    bundle = bundle.with(curve);
-    EXPECT_EQ(version_of(bundle), "2") << to_string(method);
-  }
-}
-
-TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
-  const Encoders encoders;
-  const Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
-  const auto refuse = [&](const auto& change, auto... words) {
-    Attachment space = bundle.space("a");
-    change(std::get<ByKernel>(space.by));
-    expect_error(
-        Code::bad_argument, [&] { (void)bundle.with(space); }, words...);
-  };
-  Attachment unsaid = bundle.space("a");
-  unsaid.by = ByRidge{};
-  expect_error(
-      Code::bad_argument, [&] { (void)bundle.with(unsaid); }, "'a'", "kernel");
-  Attachment straight = bundle.space("b");
-  straight.by = ByKernel{};
-  expect_error(
-      Code::bad_argument, [&] { (void)bundle.with(straight); }, "'b'", "kernel");
-  refuse([](ByKernel& by) { by.fit.r2.pop_back(); }, "a.r2");
-  refuse([](ByKernel& by) { by.fit.width = 3.21; }, "width");
-  refuse([](ByKernel& by) { by.fit.error = -1; }, "error");
-  refuse([](ByKernel& by) { by.choice = AttachChoice{-1, 0}; }, "error");
-  refuse([](ByKernel& by) { by.choice = AttachChoice{0.1, 0.2}; }, "'a'", "by kernel", "0.1 for ridge and 0.2");
-  refuse([&](ByKernel& by) { by.reverse = bundle.map("b"); }, "way back");
-  refuse([&](ByKernel& by) { by.reverse = bundle.map("a"); }, "way back");
-  const Bundle lines = encoders.fitted(with(Consensus{}, AttachBy::ridge));
-  Attachment line = lines.space("a");
-  std::get<ByRidge>(line.by).choice = AttachChoice{0.2, 0.1};
-  expect_error(
-      Code::bad_argument, [&] { (void)lines.with(line); }, "'a'", "by ridge", "0.2 for ridge and 0.1");
 }
 
 TEST(KernelOptions, OfAnotherWayAreRefused) {

@@ -1,137 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/eigen.h"
-#include "regress/kernel_ridge.h"
-#include "support.h"
+#include "regress/kernel_problem.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
-
-#include <cmath>
 #include <limits>
 
 namespace kedge {
 namespace {
 
-using Rows = EigenRows<double>;
+using test::all_finite;
+using test::as_rows;
+using test::by_hand;
 using test::expect_error;
+using test::expect_near;
+using test::features;
+using test::left_out;
+using test::Plain;
+using test::Problem;
 using test::random_matrix;
+using test::Rows;
 using test::space_of;
-
-Rows as_rows(const Matrix& matrix) {
-  return as_eigen(matrix.view()).cast<double>();
-}
-
-MatrixView<const double> view_of(const Rows& rows) {
-  const auto cols = static_cast<std::size_t>(rows.cols());
-  return {rows.data(), static_cast<std::size_t>(rows.rows()), cols, cols};
-}
-
-/// Support rows and targets that no line reaches.
-struct Problem {
-  Problem(std::size_t count, std::size_t dim, std::size_t outputs, unsigned seed = 1, double noise = 0.1)
-      : Problem(random_matrix(count, dim, seed), Rows()) {
-    const Rows slopes = as_rows(random_matrix(dim, outputs, seed + 1));
-    targets = (support * slopes).array().tanh();
-    targets += noise * as_rows(random_matrix(count, outputs, seed + 2));
-  }
-  Problem(Matrix rows, Rows wanted)
-      : stored(std::move(rows)),
-        support(as_rows(stored)),
-        targets(std::move(wanted)),
-        coordinates(make_whitening(compute_moments(space_of("x", many(stored))), {})) {}
-
-  /// The statistics of a space are seldom those of its support; one row has none.
-  static Matrix many(const Matrix& rows) { return rows.rows() > 1 ? rows : random_matrix(50, rows.cols(), 9); }
-
-  [[nodiscard]] KernelTask task() const { return {view_of(support), coordinates, view_of(targets)}; }
-  [[nodiscard]] KernelRegression regress(const KernelOptions& options = {}) const {
-    return regress_kernel(task(), options);
-  }
-
-  Matrix stored;
-  Rows support, targets;
-  Whitening coordinates;
-};
-
-constexpr KernelOptions by_hand(double width, double strength, double whitening) {
-  return {width, strength, whitening};
-}
-
-/// f of the rows, from the definition.
-Rows features(const Problem& problem, double whitening) {
-  const Rows covariance = as_eigen(problem.coordinates.covariance.view());
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver{Eigen::MatrixXd(covariance)};
-  const Eigen::VectorXd scale = solver.eigenvalues().array().pow(-whitening / 2);
-  const Rows power = solver.eigenvectors() * scale.asDiagonal() * solver.eigenvectors().transpose();
-  Rows result = (problem.support.rowwise() - as_eigen(std::span(problem.coordinates.mean))) * power;
-  for (Eigen::Index r = 0; r < result.rows(); ++r) {
-    if (result.row(r).norm() > 0) result.row(r) /= result.row(r).norm();
-  }
-  return result;
-}
-
-/// k of every row of x with every row of s.
-Rows kernel_matrix(const Rows& x, const Rows& s, double width) {
-  return (width * ((x * s.transpose()).array() - 1)).exp();
-}
-
-/// The regression from its definition, with an explicit inverse: values at x of what is learned from s and y.
-struct Plain {
-  Plain(const Rows& s, const Rows& y, double width, double ridge) : rows(s), g(width), mean(y.colwise().mean()) {
-    solve(y, ridge);
-  }
-  Plain(const Rows& s, const Rows& y, double width, double ridge, Eigen::RowVectorXd around)
-      : rows(s), g(width), mean(std::move(around)) {
-    solve(y, ridge);
-  }
-  void solve(const Rows& y, double ridge) {
-    Rows system = kernel_matrix(rows, rows, g);
-    system.diagonal().array() += ridge;
-    coefficients = system.inverse() * (y.rowwise() - mean);
-  }
-  [[nodiscard]] Rows at(const Rows& x) const { return (kernel_matrix(x, rows, g) * coefficients).rowwise() + mean; }
-  Rows rows;
-  double g;
-  Eigen::RowVectorXd mean;
-  Rows coefficients;
-};
-
-/// The regression's own formula at features f.
-Rows values_at(const KernelRegression& regression, const Rows& f) {
-  const Rows u = regression.kernel.width * f * as_rows(regression.kernel.rows).transpose();
-  const Rows curve = u.array().exp() - 1 - u.array();
-  Rows result = f * as_eigen(regression.weight.view()).transpose() + curve * as_rows(regression.kernel.coefficients);
-  result.rowwise() += as_eigen(std::span(regression.bias));
-  return result;
-}
-
-void expect_near(const Rows& found, const Rows& wanted, double share) {
-  ASSERT_EQ(found.rows(), wanted.rows());
-  ASSERT_EQ(found.cols(), wanted.cols());
-  EXPECT_LT((found - wanted).cwiseAbs().maxCoeff(), share * (wanted.cwiseAbs().maxCoeff() + 1e-300));
-}
-
-/// The errors of really leaving out row after row and solving again.
-Rows left_out(const Rows& s, const Rows& y, double width, double ridge) {
-  const Eigen::RowVectorXd mean = y.colwise().mean();
-  Rows errors(y.rows(), y.cols());
-  for (Eigen::Index out = 0; out < y.rows(); ++out) {
-    Rows rest(s.rows() - 1, s.cols()), known(y.rows() - 1, y.cols());
-    for (Eigen::Index r = 0; r < rest.rows(); ++r) {
-      rest.row(r) = s.row(r < out ? r : r + 1);
-      known.row(r) = y.row(r < out ? r : r + 1);
-    }
-    errors.row(out) = y.row(out) - Plain(rest, known, width, ridge, mean).at(s.row(out));
-  }
-  return errors;
-}
-
-bool all_finite(const KernelRegression& r) {
-  const auto finite = [](const Matrix& matrix) { return as_eigen(matrix.view()).allFinite(); };
-  return finite(r.kernel.whitener) && finite(r.kernel.rows) && finite(r.kernel.coefficients) &&
-         as_eigen(r.weight.view()).allFinite() && as_eigen(std::span(r.bias)).allFinite() &&
-         std::isfinite(r.fit.error) && std::isfinite(r.fit.mean_r2) && r.fit.error >= 0;
-}
+using test::values_at;
+using test::view_of;
 
 TEST(KernelRidge, ComparesRowsThatAreCentredWhitenedAndOfLengthOne) {
   const Problem p(40, 5, 2);
@@ -258,62 +146,6 @@ TEST(KernelRidge, TellsSmoothTargetsFromNoise) {
   EXPECT_LT(noise.regress().fit.mean_r2, 0.1);
 }
 
-TEST(KernelRidge, RowsThatRepeatAreOneRowThatWeighsMore) {
-  Problem once(30, 4, 2);
-  Matrix twice(60, 4);
-  Rows wanted(60, 2);
-  for (std::size_t r = 0; r < 60; ++r) {
-    std::ranges::copy(once.stored.row(r % 30), twice.row(r).begin());
-    wanted.row(static_cast<Eigen::Index>(r)) = once.targets.row(static_cast<Eigen::Index>(r % 30));
-  }
-  const Problem again(twice, wanted);
-  for (const double strength : {1e-9, 1e-8, 1e-2}) {
-    const KernelRegression one = once.regress(by_hand(2, strength, 0)), two = again.regress(by_hand(2, strength, 0));
-    ASSERT_TRUE(all_finite(two)) << strength;
-    const Rows f = as_rows(one.kernel.rows);
-    // Half the penalty for each of two rows is the same penalty.
-    if (strength < 5e-9) continue;
-    const double share = strength > 1e-5 ? 1e-5 : 1e-2;
-    expect_near(values_at(two, f), values_at(one, f), share);
-    EXPECT_NEAR(two.fit.error, one.fit.error, share * one.fit.error) << "a row is left out with the same one";
-  }
-  const KernelFit chosen = again.regress().fit, alone = once.regress().fit;
-  EXPECT_EQ(chosen.width, alone.width);
-  EXPECT_EQ(chosen.strength, alone.strength);
-  EXPECT_EQ(chosen.whitening, alone.whitening);
-  EXPECT_NEAR(chosen.mean_r2, alone.mean_r2, 1e-4);
-}
-
-TEST(KernelRidge, ItsErrorIsThatOfLeavingARowOutWithAllThatAreTheSame) {
-  const Problem distinct(12, 4, 2);
-  std::vector<Eigen::Index> rows;
-  for (Eigen::Index r = 0; r < 12; ++r) rows.insert(rows.end(), static_cast<std::size_t>(1 + r % 3), r);
-  Matrix repeated(rows.size(), 4);
-  Rows wanted(static_cast<Eigen::Index>(rows.size()), 2);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::ranges::copy(distinct.stored.row(static_cast<std::size_t>(rows[r])), repeated.row(r).begin());
-    wanted.row(static_cast<Eigen::Index>(r)) = distinct.targets.row(rows[r]);
-  }
-  const Problem p(std::move(repeated), std::move(wanted));
-  const double width = 2, ridge = 1e-2 * static_cast<double>(rows.size());
-  const KernelRegression found = p.regress(by_hand(width, 1e-2, 0.25));
-  const Rows s = as_rows(found.kernel.rows);
-  const Eigen::RowVectorXd mean = p.targets.colwise().mean();
-  double error = 0, square = 0;
-  for (Eigen::Index out = 0; out < 12; ++out) {
-    std::vector<Eigen::Index> kept;
-    Eigen::Index own = 0;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      if (rows[r] == out) own = static_cast<Eigen::Index>(r);
-      if (rows[r] != out) kept.push_back(static_cast<Eigen::Index>(r));
-    }
-    const Plain without(s(kept, Eigen::all), p.targets(kept, Eigen::all), width, ridge, mean);
-    error += (p.targets.row(own) - without.at(s.row(own))).squaredNorm();
-    square += (p.targets.row(own) - mean).squaredNorm();
-  }
-  EXPECT_NEAR(found.fit.error, error / square, 1e-6 * found.fit.error);
-}
-
 TEST(KernelRidge, FewRowsAndRowsAtTheMeanStayFinite) {
   for (const std::size_t count : {1U, 2U, 3U}) {
     const Problem p(count, 4, 2);
@@ -359,19 +191,6 @@ TEST(KernelRidge, OneOutputIsEnough) {
   const KernelRegression found = p.regress();
   EXPECT_EQ(found.fit.r2.size(), 1U);
   EXPECT_NEAR(found.fit.mean_r2, 1 - found.fit.error, 1e-6);
-}
-
-TEST(KernelRidge, TheLeastStrengthIsEnoughForRowsThatAreAllAlike) {
-  for (const std::size_t count : {20U, 200U}) {
-    for (const std::size_t apart : {count, std::size_t{2}}) {  // the rest repeat the first
-      Matrix rows = random_matrix(count, 3, 1);
-      for (std::size_t r = apart; r < count; ++r) std::ranges::copy(rows.row(0), rows.row(r).begin());
-      const Problem problem(std::move(rows), as_rows(random_matrix(count, 2, 2)));
-      for (const double width : {kLeastWidth, 0.125, 2.0, kMostWidth}) {
-        EXPECT_TRUE(all_finite(problem.regress(by_hand(width, kLeastStrength, 0)))) << count << ", " << width;
-      }
-    }
-  }
 }
 
 TEST(KernelRidge, OptionsOutOfRangeAreRefused) {
