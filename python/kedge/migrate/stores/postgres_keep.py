@@ -15,7 +15,7 @@ from .postgres_link import Connection
 from .postgres_lock import locked
 from .postgres_names import fitted
 from .postgres_table import Table
-from .postgres_watch import fire_for_replicas_too
+from .postgres_watch import differs, fire_for_replicas_too
 
 # Who writes a vector and then, in the same transaction, the text that it was made of has left nothing stale.
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -52,8 +52,7 @@ def make(connection: Connection, table: Table, side: Table, text: str | None, ev
         events.append(("came", sql.SQL("INSERT"), sql.SQL(""), ""))
     for name, columns in (("key", key.names), ("text", (text,) if text else ())):
         if columns:
-            other = sql.SQL(" OR ").join(sql.SQL("OLD.{c}::text IS DISTINCT FROM NEW.{c}::text").format(
-                c=sql.Identifier(column)) for column in columns)
+            other = sql.SQL(" OR ").join(map(differs, columns))
             events.append((name, sql.SQL("UPDATE OF {}").format(sql.SQL(", ").join(map(sql.Identifier, columns))),
                            sql.SQL("WHEN ({}) ").format(other), name))
     made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, key=key.columns(), new=key.columns("NEW"),

@@ -122,7 +122,7 @@ class Watch:
                                   "moved"))
         made.append(self._trigger(self.table.name, "gone", sql.SQL("DELETE")))
         if text is not None:
-            words = sql.SQL("OLD.{t}::text IS DISTINCT FROM NEW.{t}::text").format(t=sql.Identifier(text))
+            words = differs(text)
             made.append(self._trigger(self.table.name, "text", sql.SQL("UPDATE OF {}").format(sql.Identifier(text)),
                                       words, "text"))
         made.append(self._when_emptied(self.table.name))
@@ -209,6 +209,12 @@ class Watch:
                      if on == table]
             with locked(connection, sql.SQL("; ").join(drops)):
                 pass
+
+
+def differs(column: str) -> sql.Composed:
+    """Whether an update has changed this column, if only to another spelling that the server takes for the same."""
+    return sql.SQL('OLD.{c}::text COLLATE "C" IS DISTINCT FROM NEW.{c}::text COLLATE "C"').format(
+        c=sql.Identifier(column))
 
 
 def fire_for_replicas_too(connection: Connection, function: sql.Identifier) -> None:
