@@ -12,6 +12,7 @@ from .._errors import Error, UsageError
 from .._progress import command_progress
 from . import draw, models, pipeline
 from .migration import Migration, usable
+from .moved import with_moves
 from .pace import Pace
 from .store import BATCH_ROWS, Missing, Note, Rows, Store
 from .types import Found, Id, Moment, Vectors
@@ -200,14 +201,20 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     the new place itself is the new model's own, and stays."""
     journal, new = migration.journal, migration.new
     about: dict[Id, list[Note]] = {}
-    for note in sorted(notes):
+    notes, moves = with_moves(notes)
+    for before, now in moves:
+        journal.moved(before, now)
+    for note in notes:
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
+    for key in [key for key in there if all(note.what == "key" for note in about[key])]:
+        del about[key], there[key]  # all that is new about it is its id
+        old.pop(key, None)
     # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
-    moves = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
+    went = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
     theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)
-              and not any(note.what == "new" and note.by in moves for note in found)}
+              and not any(note.what == "new" and note.by in went for note in found)}
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
     real = {key for key in still_real(migration, [key for key in there if key not in theirs])
@@ -246,7 +253,8 @@ def still_real(migration: Migration, ids: Sequence[Id]) -> set[Id]:
 def wrote_new_last(notes: Sequence[Note]) -> bool:
     """Whether a document's new vector came after all else that these notes, in their order, say of it, or with it."""
     last = next((note for note in reversed(notes) if note.what == "new"), None)
-    return last is not None and all(note.mark < last.mark or note.by == last.by for note in notes)
+    return last is not None and all(
+        note.mark < last.mark or note.by == last.by or note.what == "key" for note in notes)
 
 
 def apart(stored: Vectors, row: Vectors) -> float:
