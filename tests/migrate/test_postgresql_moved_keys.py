@@ -34,41 +34,32 @@ def drawn() -> list[int]:
         return sorted(int(str(key)) for key in one.journal.drawn_ids())
 
 
-def paid(folder: pathlib.Path) -> int:
-    return len((folder / "asked.txt").read_text().split())
-
-
 def shown(sql: psycopg.Connection, key: int, into: str) -> list[float] | None:
     found: str | None = value(sql, f"SELECT embedding::text FROM {'docs' if into else 'kedge_docs'} WHERE id = {key}")
     return None if found is None else json.loads(found)
 
 
 @pytest.mark.parametrize("into", ["", "column"])
-def test_real_vectors_go_along_and_are_not_paid_for_again(applied: psycopg.Connection, folder: pathlib.Path, into: str,
-                                                          capsys: pytest.CaptureFixture[str]) -> None:
-    sql, new, (before, later, theirs, *_) = applied, unit(spaces()[1]), drawn()
-    translated = next(n for n in range(ROWS) if n not in drawn())
+def test_searches_go_on_finding_a_document(applied: psycopg.Connection, into: str) -> None:
+    """Also one that has no old vector, and at once."""
+    sql, new, (one, theirs, *_) = applied, unit(spaces()[1]), drawn()
+    sql.execute(f"UPDATE docs SET id = {one + 1000} WHERE id = {one}; UPDATE docs SET id = 2000 WHERE id = {one + 1000}")
+    assert run("cutover", "-q") == 0 and shown(sql, 2000, into) is not None
     table = "docs" if into else "docs_embedding_new"
-    sql.execute(f"UPDATE docs SET id = {before + 1000} WHERE id = {before}; "
-                f"UPDATE docs SET id = {translated + 1000} WHERE id = {translated}; "
-                f"UPDATE docs SET id = {translated + 2000} WHERE id = {translated + 1000}")
-    assert run("cutover", "--json") == 0
-    found = facts(capsys)
-    assert (found["arrived"], found["changed"], found["removed"]) == (0, 0, 0)
-    require_near(shown(sql, before + 1000, into), new[before])
+    sql.execute(f"UPDATE docs SET {'embedding_old' if into else 'embedding'} = NULL WHERE id = {theirs}")
     sql.execute(f"UPDATE {table} SET embedding = %s WHERE id = %s", [text_of(new[theirs]), theirs])
-    for n in (theirs, later):  # searches find it at once
-        vector = shown(sql, n, into)
-        sql.execute(f"UPDATE docs SET id = {n + 1000} WHERE id = {n}")
-        assert vector is not None and shown(sql, n + 1000, into) == vector
-    asked = paid(folder)
-    assert run("top-up", "-q") == 0
-    assert paid(folder) - asked == ROWS - 120
-    for n in (before + 1000, later + 1000, theirs + 1000, translated + 2000):
-        require_near(shown(sql, n, into), new[n % 1000])
-    assert run("verify", "-q") == 0
-    with migrate.Migration() as one:
-        assert one.journal.real() == {int(key) for key, in sql.execute("SELECT id FROM docs")}
+    sql.execute(f"UPDATE docs SET id = 3000 WHERE id = {theirs}")
+    other = next(n for n in range(ROWS) if n not in drawn())  # its old vector stays that of the text before
+    with sql.transaction():
+        sql.execute("SET LOCAL kedge.model = 'new'")
+        sql.execute(f"UPDATE docs SET body = '7' WHERE id = {other}")
+        sql.execute(f"UPDATE {table} SET embedding = %s WHERE id = %s", [text_of(new[7]), other])
+    sql.execute(f"UPDATE docs SET id = 4000 WHERE id = {other}")
+    for step in ("cutover", "top-up", "verify"):
+        require_near(shown(sql, 3000, into), new[theirs])
+        require_near(shown(sql, 4000, into), new[7])
+        assert run(step, "-q") == 0
+    require_near(shown(sql, 2000, into), new[one])
 
 
 @pytest.mark.parametrize("into", ["", "column"])
@@ -80,6 +71,20 @@ def test_an_edit_before_the_key_changed_is_not_forgotten(applied: psycopg.Connec
     capsys.readouterr()
     assert run("rollback", "--json") == 0
     assert facts(capsys)["old_text"] == [1005]
+
+
+@pytest.mark.parametrize("into", [""])
+def test_what_is_edited_while_it_finishes_is_stale(applied: psycopg.Connection, into: str) -> None:
+    """What the old model embedded last is translated first, and an edit under a former key is not forgotten."""
+    sql, old = applied, spaces()[0]
+    assert run("cutover", "-q") == 0
+    sql.execute("UPDATE docs SET body = '7' WHERE id = 5")
+    assert run("cutover", "-q") == 0
+    sql.execute("UPDATE docs SET id = 1005 WHERE id = 5; UPDATE docs SET id = 1006, body = '7' WHERE id = 6")
+    sql.execute("UPDATE docs SET body = '8', embedding = %s WHERE id = 9", [text_of(old[8])])
+    assert run("finish", "-q") == 0
+    assert sql.execute("SELECT id FROM docs_embedding_new WHERE stale ORDER BY id").fetchall() == [(1005,), (1006,)]
+    assert shown(sql, 9, into) == shown(sql, 8, into)
 
 
 @pytest.mark.parametrize("into", [""])
@@ -105,8 +110,12 @@ def test_after_finish_too(applied: psycopg.Connection, into: str) -> None:
 
 
 def test_notes_follow_a_document() -> None:
-    notes = [Note(1, "a", "text", 5), Note(2, "b", "key", 6), Note(3, "x", "text", 7), Note(4, "a", "gone", 6),
-             Note(5, "a", "old", 8), Note(6, "c", "key", 9), Note(7, "b", "gone", 9)]
-    found, moves = with_moves(reversed(notes))
-    assert moves == [("a", "b"), ("b", "c")]
-    assert [note.id for note in found] == ["c", "c", "x", "a", "a", "c", "b"]
+    notes = [Note(1, "a", "text", 5), Note(2, "b", "old", 6), Note(3, "x", "text", 7), Note(4, "a", "gone", 6),
+             Note(5, "a", "old", 8), Note(6, "c", "old", 9), Note(7, "b", "gone", 9)]
+    assert [(note.mark, note.id, note.what) for note in with_moves(reversed(notes))] == [
+        (1, "c", "text"), (2, "c", "key"), (3, "x", "text"), (4, "a", "gone"), (5, "a", "old"), (6, "c", "key"),
+        (7, "b", "gone")]
+    exchanged = [Note(1, "a", "new", 5), Note(2, "t", "old", 6), Note(3, "a", "gone", 6), Note(4, "a", "old", 6),
+                 Note(5, "b", "gone", 6), Note(6, "b", "old", 6), Note(7, "t", "gone", 6)]
+    assert [(note.id, note.what) for note in with_moves(exchanged)] == [
+        ("b", "new"), ("b", "key"), ("a", "key"), ("b", "key"), ("t", "gone")]

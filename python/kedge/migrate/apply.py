@@ -201,20 +201,20 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     the new place itself is the new model's own, and stays."""
     journal, new = migration.journal, migration.new
     about: dict[Id, list[Note]] = {}
-    notes, moves = with_moves(notes)
-    for before, now in moves:
-        journal.moved(before, now)
-    for note in notes:
+    # After a cutover an old vector may be out of date, and the new one goes along where a key changes.
+    for note in with_moves(notes) if migration.switched else sorted(notes):
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
-    for key in [key for key in there if all(note.what == "key" for note in about[key])]:
-        del about[key], there[key]  # all that is new about it is its id
+    came = [key for key in there if all(note.what == "key" for note in about[key])]
+    journal.forget(came)  # of who had the key before; these may be real as well, and are embedded again if not by others
+    for key in came:
+        del about[key], there[key]
         old.pop(key, None)
     # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
-    went = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
+    moves = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
     theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)
-              and not any(note.what == "new" and note.by in went for note in found)}
+              and not any(note.what == "new" and note.by in moves for note in found)}
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
     real = {key for key in still_real(migration, [key for key in there if key not in theirs])

@@ -245,12 +245,6 @@ class Journal:
         """The ids that had real vectors from here which are out of date, whether they are still in the store or not."""
         return {as_id(key) for key, in self.rows("SELECT id FROM ours")}
 
-    def moved(self, before: Id, now: Id) -> None:
-        """A document has another id now. What is known of an earlier one of that id stays."""
-        with self.together():
-            for table in ("sample", "real", "theirs", "ours", "listed"):
-                self.db.execute(f"UPDATE OR IGNORE {table} SET id = ? WHERE id = ?", (as_key(now), as_key(before)))
-
     def embedded_from(self, ids: Sequence[Id]) -> dict[Id, int]:
         """{id: fingerprint of its old vector when it was embedded again} of those that were."""
         known: dict[Id, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents whose ids others change: what was noted under the former id is of the document all the same."""
+"""Documents whose keys others change: what was noted under a former id is of the document all the same."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -8,22 +8,27 @@ from .store import Note
 from .types import Id
 
 
-def with_moves(notes: Iterable[Note]) -> tuple[list[Note], list[tuple[Id, Id]]]:
-    """The notes in their order, each under the id that its document has by the last of them, and which id became which,
-    one after the other."""
-    found: list[Note] = []
+def with_moves(notes: Iterable[Note]) -> list[Note]:
+    """The notes in their order, each under the id that its document has by the last of them. That it came under an id
+    with both of its vectors, which is noted as an old vector that came and an id that is gone, is noted as 'key'."""
+    found: list[Note | None] = []
     places: dict[Id | None, list[int]] = {}
-    moves: list[tuple[Id, Id]] = []
-    begun: dict[int, Id] = {}  # by transaction: the id that the document has now
+    previous: dict[int, int] = {}  # the place of a transaction's last note
     for note in sorted(notes):
-        if note.what == "key" and note.id is not None:
-            begun[note.by] = note.id
-        elif note.by in begun and note.id is not None:
-            now = begun.pop(note.by)
-            moves.append((note.id, now))
-            for place in places.get(note.id, ()):
-                found[place] = found[place]._replace(id=now)
-            places.setdefault(now, []).extend(places.pop(note.id, ()))
+        place = previous.get(note.by)
+        came = None if place is None else found[place]
+        if note.what == "gone" and note.id is not None and came is not None and came.what == "old":
+            for earlier in places.pop(came.id, ()):  # of a document that had this id before
+                found[earlier] = None
+            places[came.id] = []
+            for earlier in places.pop(note.id, ()):
+                there = found[earlier]
+                found[earlier] = None if there is None else there._replace(id=came.id)
+                places[came.id].append(earlier)
+            assert place is not None
+            found[place] = came._replace(what="key")
+            places[came.id].append(place)
+        previous[note.by] = len(found)
         places.setdefault(note.id, []).append(len(found))
         found.append(note)
-    return found, moves
+    return [note for note in found if note is not None]

@@ -90,9 +90,7 @@ class Note(NamedTuple):
     """One change that others made, as the store noted it when it happened."""
     mark: int        # tells notes apart, for forget()
     id: Id | None    # None: every row may have changed
-    # old, new: that vector came or changed; text: the text did; gone: the row was removed; key: a document got this id,
-    # and its vectors came along: the next note of that transaction says which id is gone.
-    what: str
+    what: str        # old, new: that vector came or changed; text: the text did; gone: the row was removed
     by: int = 0      # the transaction: what one wrote belongs together, whichever of it came first
 
 

@@ -22,8 +22,6 @@ _STALE = """UPDATE {side} s SET stale = true WHERE {of_side} = {document} AND em
       s.xmin::text <> (txid_current() % 4294967296)::text;"""
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {schemas}, pg_temp AS $keep$
-DECLARE
-  moved boolean;
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
     TRUNCATE {side};

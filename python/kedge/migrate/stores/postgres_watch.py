@@ -27,15 +27,12 @@ NOT_QUIET = "coalesce(current_setting('kedge.quiet', true), '') <> 'on'"
 # keys, a row may be in the way of another, and none is right any more.
 MOVE = """UPDATE {side} s SET ({key}) = ROW({new}) WHERE {of_side} = {of_old} AND NOT EXISTS (
       SELECT 1 FROM {side} s WHERE {of_side} = {of_new});
-    moved := FOUND;
-    IF NOT moved THEN
+    IF NOT FOUND THEN
       UPDATE {side} s SET {column} = NULL WHERE {of_side} IN ({of_old}, {of_new}) AND EXISTS (
         SELECT 1 FROM {side} s WHERE {of_side} = {of_old});
     END IF;"""
 _FUNCTION = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {schemas}, pg_temp AS $note$
-DECLARE
-  moved boolean := {alone};
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
     INSERT INTO {notes} (what) VALUES ('gone');
@@ -48,7 +45,7 @@ BEGIN
     INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
   ELSIF TG_ARGV[0] = 'key' THEN
     {move}
-    INSERT INTO {notes} ({id}, what) VALUES ({new}, CASE WHEN moved THEN 'key' ELSE 'old' END), ({old}, 'gone');
+    INSERT INTO {notes} ({id}, what) VALUES ({new}, 'old'), ({old}, 'gone');
   ELSE
     INSERT INTO {notes} ({id}, what) VALUES ({new}, TG_ARGV[0]);
   END IF;
@@ -114,7 +111,6 @@ class Watch:
                  sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.key.columns(),
                                            old=key.columns("OLD"), new=key.columns("NEW"), schemas=key.search_path,
                                            remove=remove if apart else sql.SQL(""),
-                                           alone=sql.Literal(not apart),  # a column moves with its row
                                            move=move if apart and every else sql.SQL(""),
                                            place=place if apart else sql.SQL("")),
                  sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
@@ -186,8 +182,8 @@ class Watch:
         some = sql.SQL("true") if ids is None else self.key.among()
         return [Note(*found) for found in connection.execute(
             sql.SQL("SELECT DISTINCT ON ({id}) mark, {}, what, by FROM (SELECT *, max(mark) OVER (PARTITION BY {}, by, "
-                    "what = 'text') AS latest FROM {} WHERE {} IS NOT NULL AND {}) n ORDER BY {id}, what = 'key', "
-                    "what = 'text', latest DESC, what = 'old' DESC, mark DESC").format(
+                    "what = 'text') AS latest FROM {} WHERE {} IS NOT NULL AND {}) n ORDER BY {id}, what = 'text', "
+                    "latest DESC, what = 'old' DESC, mark DESC").format(
                         self._id, self.key.columns(), self.notes, self.key.of(), some, id=self.key.columns("n")),
             [] if ids is None else self.key.given(ids), binary=True).fetchall()]
 
@@ -225,7 +221,7 @@ class Watch:
 
 
 def move_to_key(side: Table, key: Key, column: str) -> sql.Composed:
-    """In a trigger of the documents' table, and in its variable 'moved' whether the document's new vector went along."""
+    """In a trigger of the documents' table: the new vector goes along with its document."""
     return sql.SQL(MOVE).format(side=side.name, key=key.columns(), new=key.columns("NEW"), of_side=key.of("s"),
                                 of_old=key.of("OLD"), of_new=key.of("NEW"), column=sql.Identifier(column))
 
