@@ -196,6 +196,9 @@ def by_notes(migration: Migration) -> dict[str, int]:
     return caught
 
 
+OLD_CAME = {"old", "gone", "key"}  # after such a note, a translation may be of an earlier vector
+
+
 def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     """Translates the rows of these notes again and removes those that are gone. A vector that the application put into
     the new place itself is the new model's own, and stays."""
@@ -206,8 +209,9 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
-    came = [key for key in there if all(note.what == "key" for note in about[key])]
-    journal.forget(came)  # of who had the key before; these may be real as well, and are embedded again if not by others
+    moved = [key for key in there if all(note.what == "key" for note in about[key])]
+    came = list(new.written_by_others(moved) or ()) if moved else []  # others are translated again, to be sure
+    journal.forget(came)  # what it knows is of who had the key before
     for key in came:
         del about[key], there[key]
         old.pop(key, None)
@@ -218,13 +222,13 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
     real = {key for key in still_real(migration, [key for key in there if key not in theirs])
-            if not {note.what for note in about[key]} & {"old", "gone"} or key in old and
+            if not {note.what for note in about[key]} & OLD_CAME or key in old and
             journal.embedded_from([key])[key] == int(draw.fingerprints(old[key][None])[0])}
     out_of_date = [found[-1] for key, found in about.items() if key not in theirs | real]
     again = new.take_over(journal.owner, out_of_date) if out_of_date and migration.watched else set()
     stay = theirs | real | again | set(journal.ids("only_new"))
     if migration.switched:  # then an old vector that did not change is no better than the new one
-        stay |= {key for key, found in about.items() if not {note.what for note in found} & {"old", "gone"}}
+        stay |= {key for key, found in about.items() if not {note.what for note in found} & OLD_CAME}
     wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
     rows = migration.translate(migration.translator(), np.stack([old[key] for key in wanted])) if wanted else (
         np.zeros((0, 0), np.float32))

@@ -135,7 +135,7 @@ def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> 
             found.add(require_id(note))
         elif note.what == "gone" and before is not None and before.what == "old":  # its key changed, and no vector
             made_by.pop(require_id(before), None)
-            if note.id in found:
+            if note.id in found or "new" in made:  # a new vector may have been made again of what is under the new key
                 found.add(require_id(before))
     return found
 

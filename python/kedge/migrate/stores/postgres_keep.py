@@ -58,7 +58,8 @@ def make(connection: Connection, table: Table, side: Table, text: str | None, ev
             other = sql.SQL(" OR ").join(map(differs, columns))
             events.append((name, sql.SQL("UPDATE OF {}").format(sql.SQL(", ").join(map(sql.Identifier, columns))),
                            sql.SQL("WHEN ({}) ").format(other), name))
-    stale = [sql.SQL(_STALE).format(side=side.name, of_side=key.of("s"), document=key.of(row)) for row in ("OLD", "NEW")]
+    stale = [sql.SQL(_STALE).format(side=side.name, of_side=key.of("s"), document=key.of(row))
+             for row in ("OLD", "NEW")]
     made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, key=key.columns(), new=key.columns("NEW"),
                                       of_side=key.of("s"), of_old=key.of("OLD"), old_stale=stale[0],
                                       edited=differs(text) if text else sql.SQL("false"),

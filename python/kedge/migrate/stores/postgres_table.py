@@ -137,9 +137,9 @@ def _collations(connection: Connection, oid: int, names: Collection[str], types:
     """Those of the key's columns, None where it is the type's own. Ids are compared here as they are spelled."""
     found = {name: ((schema, collation) if other else None, exact) for name, schema, collation, other, exact in
              connection.execute(
-                 "SELECT attname, nspname, collname, attcollation <> typcollation, collisdeterministic FROM pg_attribute "
-                 "JOIN pg_type t ON t.oid = atttypid JOIN pg_collation c ON c.oid = attcollation JOIN pg_namespace n ON "
-                 "n.oid = collnamespace WHERE attrelid = %s AND attnum > 0", [oid]).fetchall()}
+                 "SELECT attname, nspname, collname, attcollation <> typcollation, collisdeterministic FROM "
+                 "pg_attribute JOIN pg_type t ON t.oid = atttypid JOIN pg_collation c ON c.oid = attcollation JOIN "
+                 "pg_namespace n ON n.oid = collnamespace WHERE attrelid = %s AND attnum > 0", [oid]).fetchall()}
     for name in names:
         if types[name] == "citext" or not found.get(name, (None, True))[1]:
             raise UsageError(f"{who}: two spellings of one {name} are the same to the server, by its "
