@@ -114,12 +114,12 @@ def test_after_finish_too(applied: psycopg.Connection, into: str) -> None:
 
 
 def test_notes_follow_a_document() -> None:
-    notes = [Note(1, "a", "text", 5), Note(2, "b", "old", 6), Note(3, "x", "text", 7), Note(4, "a", "gone", 6),
-             Note(5, "a", "old", 8), Note(6, "c", "old", 9), Note(7, "b", "gone", 9)]
+    notes = [Note(1, "a", "text", 5), Note(2, "b", "key", 6), Note(3, "x", "text", 7), Note(4, "a", "gone", 6),
+             Note(5, "a", "old", 8), Note(6, "c", "key", 9), Note(7, "b", "gone", 9)]
     assert [(note.mark, note.id, note.what) for note in with_moves(reversed(notes))] == [
-        (1, "c", "text"), (2, "c", "key"), (3, "x", "text"), (4, "a", "gone"), (5, "a", "old"), (6, "c", "key"),
+        (1, "c", "text"), (2, "c", "moved"), (3, "x", "text"), (4, "a", "gone"), (5, "a", "old"), (6, "c", "moved"),
         (7, "b", "gone")]
-    exchanged = [Note(1, "a", "new", 5), Note(2, "t", "old", 6), Note(3, "a", "gone", 6), Note(4, "a", "old", 6),
-                 Note(5, "b", "gone", 6), Note(6, "b", "old", 6), Note(7, "t", "gone", 6)]
+    exchanged = [Note(1, "a", "new", 5), Note(2, "t", "key", 6), Note(3, "a", "gone", 6), Note(4, "a", "key", 6),
+                 Note(5, "b", "gone", 6), Note(6, "b", "key", 6), Note(7, "t", "gone", 6)]
     assert [(note.id, note.what) for note in with_moves(exchanged)] == [
-        ("b", "new"), ("b", "key"), ("a", "key"), ("b", "key"), ("t", "gone")]
+        ("b", "new"), ("b", "moved"), ("a", "moved"), ("b", "moved"), ("t", "gone")]

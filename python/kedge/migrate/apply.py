@@ -196,7 +196,7 @@ def by_notes(migration: Migration) -> dict[str, int]:
     return caught
 
 
-OLD_CAME = {"old", "gone", "key"}  # after such a note, a translation may be of an earlier vector
+OLD_CAME = {"old", "gone", "key", "moved"}  # after such a note, a translation may be of an earlier vector
 
 
 def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
@@ -209,7 +209,7 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
-    moved = [key for key in there if all(note.what == "key" for note in about[key])]
+    moved = [key for key in there if all(note.what == "moved" for note in about[key])]
     came = list(new.written_by_others(moved) or ()) if moved else []  # others are translated again, to be sure
     journal.forget(came)  # what it knows is of who had the key before
     for key in came:
@@ -258,7 +258,7 @@ def wrote_new_last(notes: Sequence[Note]) -> bool:
     """Whether a document's new vector came after all else that these notes, in their order, say of it, or with it."""
     last = next((note for note in reversed(notes) if note.what == "new"), None)
     return last is not None and all(
-        note.mark < last.mark or note.by == last.by or note.what == "key" for note in notes)
+        note.mark < last.mark or note.by == last.by or note.what == "moved" for note in notes)
 
 
 def apart(stored: Vectors, row: Vectors) -> float:

@@ -9,15 +9,15 @@ from .types import Id
 
 
 def with_moves(notes: Iterable[Note]) -> list[Note]:
-    """The notes in their order, each under the id that its document has by the last of them. That it came under an id
-    with both of its vectors, which is noted as an old vector that came and an id that is gone, is noted as 'key'."""
+    """The notes in their order, each under the id that its document has by the last of them; where that is known to be
+    so, 'key' becomes 'moved'."""
     found: list[Note | None] = []
     places: dict[Id | None, list[int]] = {}
     previous: dict[int, int] = {}  # the place of a transaction's last note
     for note in sorted(notes):
         place = previous.get(note.by)
         came = None if place is None else found[place]
-        if note.what == "gone" and note.id is not None and came is not None and came.what == "old":
+        if note.what == "gone" and note.id is not None and came is not None and came.what == "key":
             for earlier in places.pop(came.id, ()):  # of a document that had this id before
                 found[earlier] = None
             places[came.id] = []
@@ -26,7 +26,7 @@ def with_moves(notes: Iterable[Note]) -> list[Note]:
                 found[earlier] = None if there is None else there._replace(id=came.id)
                 places[came.id].append(earlier)
             assert place is not None
-            found[place] = came._replace(what="key")
+            found[place] = came._replace(what="moved")
             places[came.id].append(place)
         previous[note.by] = len(found)
         places.setdefault(note.id, []).append(len(found))

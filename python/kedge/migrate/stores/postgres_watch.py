@@ -45,7 +45,7 @@ BEGIN
     INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
   ELSIF TG_ARGV[0] = 'key' THEN
     {move}
-    INSERT INTO {notes} ({id}, what) VALUES ({new}, 'old'), ({old}, 'gone');
+    INSERT INTO {notes} ({id}, what) VALUES ({new}, 'key'), ({old}, 'gone');
   ELSE
     INSERT INTO {notes} ({id}, what) VALUES ({new}, TG_ARGV[0]);
   END IF;
@@ -183,7 +183,7 @@ class Watch:
         return [Note(*found) for found in connection.execute(
             sql.SQL("SELECT DISTINCT ON ({id}) mark, {}, what, by FROM (SELECT *, max(mark) OVER (PARTITION BY {}, by, "
                     "what = 'text') AS latest FROM {} WHERE {} IS NOT NULL AND {}) n ORDER BY {id}, what = 'text', "
-                    "latest DESC, what = 'old' DESC, mark DESC").format(
+                    "latest DESC, what IN ('old', 'key') DESC, mark DESC").format(
                         self._id, self.key.columns(), self.notes, self.key.of(), some, id=self.key.columns("n")),
             [] if ids is None else self.key.given(ids), binary=True).fetchall()]
 
@@ -191,9 +191,10 @@ class Watch:
                       seen: bool = True) -> set[Id]:
         """Those of these ids whose new, or old, vector others have written after the mark."""
         found = connection.execute(
-            sql.SQL("SELECT {}, mark FROM {} n WHERE {} AND what = %s AND mark > %s{}").format(
+            sql.SQL("SELECT {}, mark FROM {} n WHERE {} AND what = ANY(%s) AND mark > %s{}").format(
                 self._id, self.notes, self.key.among("n"), sql.SQL("" if seen else " AND NOT seen")),
-            [*self.key.given(list(marks)), what, min(marks.values(), default=0)], binary=True).fetchall()
+            [*self.key.given(list(marks)), ["old", "key"] if what == "old" else [what], min(marks.values(), default=0)],
+            binary=True).fetchall()
         return {one for one, mark in found if mark > marks[one]}
 
     def forget(self, connection: Connection, notes: Collection[Note], keep: bool) -> None:
