@@ -4,7 +4,8 @@
 
 A server of its own holds a table of random documents with an index. A second connection reads a document, writes it and
 commits, over and over, while apply and then cutover run. Prints the rows per second of apply's pass, and for each step
-the longest that the second connection waited to read and to write, beside its longest waits before:
+the longest that the second connection waited to read and to write, beside its longest waits before, and how much of
+that was for a lock: the rest is the processors' and the disk's, which a busy machine lets everybody wait for:
     python bench/migrate_live.py --rows 100000
     python bench/migrate_live.py --rows 100000 --into column
     python bench/migrate_live.py --rows 2000000 --width 64 --new-width 64 --hnsw "m = 4, ef_construction = 16"
@@ -47,6 +48,8 @@ class Other(threading.Thread):
     def run(self) -> None:
         random = np.random.default_rng(2)
         with psycopg.connect(self.address) as session:
+            self.locks = LockWaits(self.address, session.info.backend_pid, self)
+            self.locks.start()
             while not self.stop.is_set():
                 key, step = int(random.integers(self.rows)), self.step
                 try:
@@ -75,6 +78,24 @@ class Other(threading.Thread):
         self.step = step
         yield
         self.step = "between"
+
+
+class LockWaits(threading.Thread):
+    """Looks every few milliseconds whether a session waits for a lock, and keeps the longest of each step."""
+
+    def __init__(self, address: str, pid: int, other: Other) -> None:
+        super().__init__(daemon=True)
+        self.address, self.pid, self.other, self.longest = address, pid, other, dict[str, float]()
+
+    def run(self) -> None:
+        with psycopg.connect(self.address, autocommit=True) as session:
+            while not self.other.stop.is_set():
+                began = time.monotonic()
+                while session.execute("SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s",
+                                      [self.pid]).fetchone() == (True,):
+                    waited = time.monotonic() - began
+                    self.longest[self.other.step] = max(self.longest.get(self.other.step, 0), waited)
+                time.sleep(.002)
 
 
 def learn(migration: Migration, new_width: int) -> None:
@@ -136,7 +157,9 @@ def migrate(asked: argparse.Namespace, address: str) -> dict[str, object]:
             "index of the new vectors, s": round(applied["index_seconds"]), "verified": verified["whole"],
             "caught up in apply and cutover": applied["changed"] + cut["changed"], "errors": len(other.errors),
             **{f"longest wait to {what}, ms": {step: round(1000 * seconds) for step, seconds in waits.items()}
-               for what, waits in other.longest.items()}, "writes": other.done}
+               for what, waits in other.longest.items()},
+            "of that for a lock": {step: round(1000 * seconds) for step, seconds in other.locks.longest.items()},
+            "writes": other.done}
 
 
 if __name__ == "__main__":

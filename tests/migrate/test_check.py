@@ -122,6 +122,19 @@ def test_a_gate_needs_judgements(folder: pathlib.Path, capsys: pytest.CaptureFix
     assert "judgements" in capsys.readouterr().err
 
 
+def test_judgements_of_documents_that_the_store_does_not_have(folder: pathlib.Path,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    """All scores would be 0, and no way better than another."""
+    old, new = spaces()
+    np.save("old_queries.npy", old[:60])
+    np.save("new_queries.npy", new[:60])
+    np.save("judgements.npy", [(query, ROWS + query, 1) for query in range(60)])
+    until("fit", "--old-queries", "old_queries.npy", "--new-queries", "new_queries.npy", "--judgements",
+          "judgements.npy")
+    assert run("check") == 3
+    assert "none of the 60 judged documents is in npy:docs.npy; name them by their ids" in capsys.readouterr().err
+
+
 def test_the_first_line_says_if_translation_alone_does_not_pay() -> None:
     last = {"old": .9, "translated": .2, "new": 1}
     scores = {way: {"ndcg": np.array([.1, .5, .9, value])} for way, value in last.items()}

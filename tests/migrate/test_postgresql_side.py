@@ -102,7 +102,7 @@ def test_notes_are_of_what_others_changed_and_of_nothing_else(docs: Store, side:
     sql.execute("DELETE FROM docs WHERE id = 6")
     sql.execute("INSERT INTO docs_embedding_new VALUES (101, %s)", [new])
     sql.execute("UPDATE docs_embedding_new SET embedding = %s WHERE id = 7", [new])
-    assert noted(docs) == [(100, "old"), (2, "old"), (3, "old"), (4, "text"), (200, "old"), (5, "gone"), (6, "gone"),
+    assert noted(docs) == [(100, "old"), (2, "old"), (3, "old"), (4, "text"), (200, "key"), (5, "gone"), (6, "gone"),
                            (101, "new"), (7, "new")]
     assert 6 not in everything(side).ids, "a document that is gone is not found by its new vector"
     side.write([7, 101, 8], rows_of(3, NEW, 4))

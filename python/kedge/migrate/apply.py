@@ -12,6 +12,7 @@ from .._errors import Error, UsageError
 from .._progress import command_progress
 from . import draw, models, pipeline
 from .migration import Migration, usable
+from .moved import with_moves
 from .pace import Pace
 from .store import BATCH_ROWS, Missing, Note, Rows, Store
 from .types import Found, Id, Moment, Vectors
@@ -195,15 +196,25 @@ def by_notes(migration: Migration) -> dict[str, int]:
     return caught
 
 
+OLD_CAME = {"old", "gone", "key", "moved"}  # after such a note, a translation may be of an earlier vector
+
+
 def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     """Translates the rows of these notes again and removes those that are gone. A vector that the application put into
     the new place itself is the new model's own, and stays."""
     journal, new = migration.journal, migration.new
     about: dict[Id, list[Note]] = {}
-    for note in sorted(notes):
+    # After a cutover an old vector may be out of date, and the new one goes along where a key changes.
+    for note in with_moves(notes) if migration.switched else sorted(notes):
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
+    moved = [key for key in there if all(note.what == "moved" for note in about[key])]
+    came = list(new.written_by_others(moved) or ()) if moved else []  # others are translated again, to be sure
+    journal.forget(came)  # what it knows is of who had the key before
+    for key in came:
+        del about[key], there[key]
+        old.pop(key, None)
     # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
     moves = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
     theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)
@@ -211,13 +222,13 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
     real = {key for key in still_real(migration, [key for key in there if key not in theirs])
-            if not {note.what for note in about[key]} & {"old", "gone"} or key in old and
+            if not {note.what for note in about[key]} & OLD_CAME or key in old and
             journal.embedded_from([key])[key] == int(draw.fingerprints(old[key][None])[0])}
     out_of_date = [found[-1] for key, found in about.items() if key not in theirs | real]
     again = new.take_over(journal.owner, out_of_date) if out_of_date and migration.watched else set()
     stay = theirs | real | again | set(journal.ids("only_new"))
     if migration.switched:  # then an old vector that did not change is no better than the new one
-        stay |= {key for key, found in about.items() if not {note.what for note in found} & {"old", "gone"}}
+        stay |= {key for key, found in about.items() if not {note.what for note in found} & OLD_CAME}
     wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
     rows = migration.translate(migration.translator(), np.stack([old[key] for key in wanted])) if wanted else (
         np.zeros((0, 0), np.float32))
@@ -246,7 +257,8 @@ def still_real(migration: Migration, ids: Sequence[Id]) -> set[Id]:
 def wrote_new_last(notes: Sequence[Note]) -> bool:
     """Whether a document's new vector came after all else that these notes, in their order, say of it, or with it."""
     last = next((note for note in reversed(notes) if note.what == "new"), None)
-    return last is not None and all(note.mark < last.mark or note.by == last.by for note in notes)
+    return last is not None and all(
+        note.mark < last.mark or note.by == last.by or note.what == "moved" for note in notes)
 
 
 def apart(stored: Vectors, row: Vectors) -> float:

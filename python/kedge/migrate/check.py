@@ -149,14 +149,19 @@ def whole_store(migration: Migration, old_queries: Vectors, new_queries: Vectors
     translator, (ids, _, new) = migration.translator(), migration.journal.sample()
     real, metric = dict(zip(ids, migration.as_new(new))), migration.old.describe().metric
     ranking = quality.Ranking(old_queries, new_queries, (metric, metric))
+    judged_ids, there = {key for grades in judged.values() for key in grades}, set[Id]()
     for batch in migration.old.read():
         good = usable(batch.matrix)
         some = [key for key, use in zip(batch.ids, good) if use]
         if some:
+            there.update(judged_ids.intersection(map(as_text, some)))
             rows = migration.translate(translator, batch.matrix[good])
             for n in (n for n, key in enumerate(some) if key in real):
                 rows[n] = real[some[n]]
             ranking.add(some, batch.matrix[good], rows)
+    if not there:
+        raise BadFile(f"{migration.config.judgements}: none of the {len(judged_ids)} judged documents is in "
+                      f"{migration.old.shown}; name them by their ids there, such as {as_text(ids[0])}")
     measured = {way: {"ndcg": np.array([quality.ndcg([as_text(key) for key in found[query]], judged[query])
                                         for query in sorted(judged) if judged[query]])}
                 for way, found in ranking.ways().items()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .._errors import Error
-from .apply import catch_up, sums, write_real
+from .apply import catch_up, sums, write_real, wrote_new_last
 from .migration import Migration
 from .rollback import with_other_texts
+from .store import Note
 from .types import Found, Id
 
 FEW, ROUNDS = 500, 20
@@ -85,8 +86,10 @@ def finish(migration: Migration) -> Found:
         raise Error("nothing is cut over yet; 'kedge-migrate rollback --drop' gives a migration up")
     migration.require_settled()
     follows = migration.new.follow_documents()
-    if follows and migration.watched:  # which a run that was stopped may have ended
-        migration.new.mark_stale(not_embedded_since(migration))
+    if migration.watched:  # which a run that was stopped may have ended
+        catch_up(migration)  # what the old model wrote last
+        if follows:
+            migration.new.mark_stale(not_embedded_since(migration))
     migration.place.unwatch(migration.journal.owner, migration.new)
     migration.journal.note(finished=True)
     # Old vectors in a table beside the documents' are an earlier migration's, and nothing shows them any more.
@@ -99,10 +102,15 @@ def finish(migration: Migration) -> Found:
 
 
 def not_embedded_since(migration: Migration) -> list[Id]:
-    """The documents whose texts have changed since their new vectors were made."""
-    unread = {note.id for note in migration.old.every_note(migration.journal.owner)}
+    """The documents whose texts have changed since their new vectors were made, or may have: of what others write just
+    now, only a new vector is surely of the text that is there."""
+    unread: dict[Id, list[Note]] = {}
+    for note in migration.old.every_note(migration.journal.owner):
+        if note.id is not None and note.what != "gone":
+            unread.setdefault(note.id, []).append(note)
     real = migration.journal.real()
-    return [key for key in with_other_texts(migration, ("old", "new")) if key in unread or key not in real]
+    return [*(key for key, notes in unread.items() if not wrote_new_last(notes)),
+            *(key for key in with_other_texts(migration, ("old", "new")) if key not in unread and key not in real)]
 
 
 def ask(migration: Migration, yes: bool) -> None:

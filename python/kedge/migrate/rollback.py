@@ -109,7 +109,7 @@ def noted(migration: Migration, last: Sequence[Note]) -> None:
     ids: dict[str, list[Id]] = {"old": [], "new": [], "text": [], "gone": []}
     written = migration.old.take_over(migration.journal.owner, [note for note in last if note.what != "gone"])
     for note in last:
-        ids["old" if note.id in written else note.what].append(require_id(note))
+        ids["old" if note.id in written or note.what == "key" else note.what].append(require_id(note))
     edited = with_other_texts(migration) if ids["old"] or ids["new"] else set()
     right = {key for rows in read_ids(migration.old, ids["new"]) for key in rows.ids if key not in edited}
     stale = [*ids["text"], *(key for key in ids["old"] if key in edited)]
@@ -125,12 +125,18 @@ def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> 
     transaction has made one of the other."""
     found: set[Id] = set()
     made_by: dict[Id, int] = {}
+    previous: dict[int, Note] = {}
     for note in migration.old.every_note(migration.journal.owner, seen=True):
-        if note.what in made:
+        before, previous[note.by] = previous.get(note.by), note
+        if note.what in made or note.what == "key":
             made_by[require_id(note)] = note.by
             found.discard(require_id(note))
         elif note.what == "text" and made_by.get(require_id(note)) != note.by:
             found.add(require_id(note))
+        elif note.what == "gone" and before is not None and before.what == "key":  # no vector changed
+            made_by.pop(require_id(before), None)
+            if note.id in found or "new" in made:  # a new vector may have been made again of what is under the new key
+                found.add(require_id(before))
     return found
 
 

@@ -90,7 +90,9 @@ class Note(NamedTuple):
     """One change that others made, as the store noted it when it happened."""
     mark: int        # tells notes apart, for forget()
     id: Id | None    # None: every row may have changed
-    what: str        # old, new: that vector came or changed; text: the text did; gone: the row was removed
+    # old, new: that vector came or changed; text: the text did; gone: the row was removed; key: a document came under
+    # this id from the one of its transaction's next note, which is gone, and its vectors came along.
+    what: str
     by: int = 0      # the transaction: what one wrote belongs together, whichever of it came first
 
 

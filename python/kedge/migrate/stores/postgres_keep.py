@@ -15,9 +15,11 @@ from .postgres_link import Connection
 from .postgres_lock import locked
 from .postgres_names import fitted
 from .postgres_table import Table
-from .postgres_watch import fire_for_replicas_too
+from .postgres_watch import differs, fire_for_replicas_too, move_to_key
 
 # Who writes a vector and then, in the same transaction, the text that it was made of has left nothing stale.
+_STALE = """UPDATE {side} s SET stale = true WHERE {of_side} = {document} AND embedding IS NOT NULL AND NOT stale AND
+      s.xmin::text <> (txid_current() % 4294967296)::text;"""
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {schemas}, pg_temp AS $keep$
 BEGIN
@@ -28,11 +30,12 @@ BEGIN
   ELSIF TG_OP = 'INSERT' THEN
     INSERT INTO {side} ({key}, theirs) VALUES ({new}, false) ON CONFLICT DO NOTHING;
   ELSIF TG_ARGV[0] = 'key' THEN
-    UPDATE {side} s SET ({key}) = ROW({new}) WHERE {of_side} = {of_old} AND NOT EXISTS (
-      SELECT 1 FROM {side} s WHERE {of_side} = {of_new});
+    IF {edited} THEN
+    {old_stale}
+    END IF;
+    {move}
   ELSE
-    UPDATE {side} s SET stale = true WHERE {of_side} = {of_new} AND embedding IS NOT NULL AND NOT stale AND
-      s.xmin::text <> (txid_current() % 4294967296)::text;
+    {new_stale}
   END IF;
   RETURN NULL;
 END $keep$"""
@@ -52,12 +55,15 @@ def make(connection: Connection, table: Table, side: Table, text: str | None, ev
         events.append(("came", sql.SQL("INSERT"), sql.SQL(""), ""))
     for name, columns in (("key", key.names), ("text", (text,) if text else ())):
         if columns:
-            other = sql.SQL(" OR ").join(sql.SQL("OLD.{c}::text IS DISTINCT FROM NEW.{c}::text").format(
-                c=sql.Identifier(column)) for column in columns)
+            other = sql.SQL(" OR ").join(map(differs, columns))
             events.append((name, sql.SQL("UPDATE OF {}").format(sql.SQL(", ").join(map(sql.Identifier, columns))),
                            sql.SQL("WHEN ({}) ").format(other), name))
+    stale = [sql.SQL(_STALE).format(side=side.name, of_side=key.of("s"), document=key.of(row))
+             for row in ("OLD", "NEW")]
     made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, key=key.columns(), new=key.columns("NEW"),
-                                      of_side=key.of("s"), of_old=key.of("OLD"), of_new=key.of("NEW"),
+                                      of_side=key.of("s"), of_old=key.of("OLD"), old_stale=stale[0],
+                                      edited=differs(text) if text else sql.SQL("false"),
+                                      move=move_to_key(side, key, "embedding"), new_stale=stale[1],
                                       schemas=key.search_path),
             sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(function)]
     made += [sql.SQL(row).format(_trigger(side, name), event, table.name, when, function, sql.Literal(word))

@@ -22,6 +22,7 @@ class Key:
     names: tuple[str, ...]
     types: tuple[str, ...]    # as SQL writes them
     schemas: tuple[str, ...]  # that the types live in
+    collations: tuple[tuple[str, ...] | None, ...]  # (schema, name), None where it is the type's own
 
     @property
     def several(self) -> bool:
@@ -44,9 +45,11 @@ class Key:
 
     @property
     def defined(self) -> sql.Composed:
-        """The columns of a table that has the same."""
-        return sql.SQL(", ").join(sql.SQL("{} " + kind).format(sql.Identifier(name))
-                                  for name, kind in zip(self.names, self.types))
+        """The columns of a table that has the same. An index of another collation finds none of its rows."""
+        return sql.SQL(", ").join(
+            sql.SQL("{} " + kind).format(sql.Identifier(name))
+            + (sql.SQL(" COLLATE {}").format(sql.Identifier(*collation)) if collation else sql.SQL(""))
+            for name, kind, collation in zip(self.names, self.types, self.collations))
 
     def called(self, name: str) -> Key:
         """The same under another name, which a number follows if there are several."""

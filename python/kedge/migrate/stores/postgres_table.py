@@ -100,7 +100,8 @@ def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
         "SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace WHERE nspname = %s AND "
         "typname IN ('vector', 'halfvec')", [extension[0]]).fetchall())
     return Table(oid, schema, table, relkind == "p",
-                 Key(names, tuple(types[name] for name in names), tuple(schemas[name] for name in names)),
+                 Key(names, tuple(types[name] for name in names), tuple(schemas[name] for name in names),
+                     _collations(connection, oid, names, types, who)),
                  types[at.changed] if at.changed else None, extension[0],
                  tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
 
@@ -129,6 +130,22 @@ def _key_columns(connection: Connection, oid: int, at: TableAddress, who: str,
             raise Missing(f"{who}: the table has no column {name!r}; it has {', '.join(there)}")
     raise UsageError(f"{who}: there is no unique index on {asked!r} whose columns are NOT NULL; a vector is written "
                      "under its id, so name the columns of the primary key, in its order, or what else is unique")
+
+
+def _collations(connection: Connection, oid: int, names: Collection[str], types: dict[str, str],
+                who: str) -> tuple[tuple[str, ...] | None, ...]:
+    """Those of the key's columns, None where it is the type's own. Ids are compared here as they are spelled."""
+    found = {name: ((schema, collation) if other else None, exact) for name, schema, collation, other, exact in
+             connection.execute(
+                 "SELECT attname, nspname, collname, attcollation <> typcollation, collisdeterministic FROM "
+                 "pg_attribute JOIN pg_type t ON t.oid = atttypid JOIN pg_collation c ON c.oid = attcollation JOIN "
+                 "pg_namespace n ON n.oid = collnamespace WHERE attrelid = %s AND attnum > 0", [oid]).fetchall()}
+    for name in names:
+        if types[name] == "citext" or not found.get(name, (None, True))[1]:
+            raise UsageError(f"{who}: two spellings of one {name} are the same to the server, by its "
+                             f"{'type citext' if types[name] == 'citext' else 'collation'}, and would be two documents "
+                             "to a migration; name another unique column with &id=")
+    return tuple(found.get(name, (None, True))[0] for name in names)
 
 
 def only_column(connection: Connection, table: Table, who: str) -> str:

@@ -23,6 +23,14 @@ from .postgres_table import Table
 
 QUIET = "SET LOCAL kedge.quiet = 'on'"
 NOT_QUIET = "coalesce(current_setting('kedge.quiet', true), '') <> 'on'"
+# A row of a side table gets the key that its document got. Where a statement moves several documents to each other's
+# keys, a row may be in the way of another, and none is right any more.
+MOVE = """UPDATE {side} s SET ({key}) = ROW({new}) WHERE {of_side} = {of_old} AND NOT EXISTS (
+      SELECT 1 FROM {side} s WHERE {of_side} = {of_new});
+    IF NOT FOUND THEN
+      UPDATE {side} s SET {column} = NULL WHERE {of_side} IN ({of_old}, {of_new}) AND EXISTS (
+        SELECT 1 FROM {side} s WHERE {of_side} = {of_old});
+    END IF;"""
 _FUNCTION = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {schemas}, pg_temp AS $note$
 BEGIN
@@ -35,11 +43,11 @@ BEGIN
   ELSIF TG_OP = 'DELETE' THEN
     {remove}
     INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
+  ELSIF TG_ARGV[0] = 'key' THEN
+    {move}
+    INSERT INTO {notes} ({id}, what) VALUES ({new}, 'key'), ({old}, 'gone');
   ELSE
     INSERT INTO {notes} ({id}, what) VALUES ({new}, TG_ARGV[0]);
-    IF TG_ARGV[1] = 'moved' THEN
-      INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
-    END IF;
   END IF;
   RETURN NULL;
 END $note$"""
@@ -89,6 +97,7 @@ class Watch:
         self._drop_triggers(connection)
         key = self.table.key
         remove = sql.SQL("DELETE FROM {} s WHERE {} = {};").format(side.name, key.of("s"), key.of("OLD"))
+        move = move_to_key(side, key, name)
         place = sql.SQL("INSERT INTO {} ({}, theirs) VALUES ({}, false) ON CONFLICT DO NOTHING;").format(
             side.name, key.columns(), key.columns("NEW"))
         # Of what is kept for a rollback there may be very much more than of what nobody has read.
@@ -102,6 +111,7 @@ class Watch:
                  sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.key.columns(),
                                            old=key.columns("OLD"), new=key.columns("NEW"), schemas=key.search_path,
                                            remove=remove if apart else sql.SQL(""),
+                                           move=move if apart and every else sql.SQL(""),
                                            place=place if apart else sql.SQL("")),
                  sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
         of_new = self._triggers(side.name, "new", name)
@@ -118,11 +128,10 @@ class Watch:
         if apart and every:
             made.append(self._trigger(self.table.name, "came", sql.SQL("INSERT"), None, "came"))
         moved = sql.SQL("{} IS DISTINCT FROM {}").format(key.of("OLD"), key.of("NEW"))
-        made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(key.columns()), moved, "old",
-                                  "moved"))
+        made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(key.columns()), moved, "key"))
         made.append(self._trigger(self.table.name, "gone", sql.SQL("DELETE")))
         if text is not None:
-            words = sql.SQL("OLD.{t}::text IS DISTINCT FROM NEW.{t}::text").format(t=sql.Identifier(text))
+            words = differs(text)
             made.append(self._trigger(self.table.name, "text", sql.SQL("UPDATE OF {}").format(sql.Identifier(text)),
                                       words, "text"))
         made.append(self._when_emptied(self.table.name))
@@ -174,7 +183,7 @@ class Watch:
         return [Note(*found) for found in connection.execute(
             sql.SQL("SELECT DISTINCT ON ({id}) mark, {}, what, by FROM (SELECT *, max(mark) OVER (PARTITION BY {}, by, "
                     "what = 'text') AS latest FROM {} WHERE {} IS NOT NULL AND {}) n ORDER BY {id}, what = 'text', "
-                    "latest DESC, what = 'old' DESC, mark DESC").format(
+                    "latest DESC, what IN ('old', 'key') DESC, mark DESC").format(
                         self._id, self.key.columns(), self.notes, self.key.of(), some, id=self.key.columns("n")),
             [] if ids is None else self.key.given(ids), binary=True).fetchall()]
 
@@ -182,9 +191,10 @@ class Watch:
                       seen: bool = True) -> set[Id]:
         """Those of these ids whose new, or old, vector others have written after the mark."""
         found = connection.execute(
-            sql.SQL("SELECT {}, mark FROM {} n WHERE {} AND what = %s AND mark > %s{}").format(
+            sql.SQL("SELECT {}, mark FROM {} n WHERE {} AND what = ANY(%s) AND mark > %s{}").format(
                 self._id, self.notes, self.key.among("n"), sql.SQL("" if seen else " AND NOT seen")),
-            [*self.key.given(list(marks)), what, min(marks.values(), default=0)], binary=True).fetchall()
+            [*self.key.given(list(marks)), ["old", "key"] if what == "old" else [what], min(marks.values(), default=0)],
+            binary=True).fetchall()
         return {one for one, mark in found if mark > marks[one]}
 
     def forget(self, connection: Connection, notes: Collection[Note], keep: bool) -> None:
@@ -209,6 +219,18 @@ class Watch:
                      if on == table]
             with locked(connection, sql.SQL("; ").join(drops)):
                 pass
+
+
+def move_to_key(side: Table, key: Key, column: str) -> sql.Composed:
+    """In a trigger of the documents' table: the new vector goes along with its document."""
+    return sql.SQL(MOVE).format(side=side.name, key=key.columns(), new=key.columns("NEW"), of_side=key.of("s"),
+                                of_old=key.of("OLD"), of_new=key.of("NEW"), column=sql.Identifier(column))
+
+
+def differs(column: str) -> sql.Composed:
+    """Whether an update has changed this column, if only to another spelling that the server takes for the same."""
+    return sql.SQL('OLD.{c}::text COLLATE "C" IS DISTINCT FROM NEW.{c}::text COLLATE "C"').format(
+        c=sql.Identifier(column))
 
 
 def fire_for_replicas_too(connection: Connection, function: sql.Identifier) -> None:
