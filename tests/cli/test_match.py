@@ -148,6 +148,23 @@ def test_wrong_pairs_are_noticed(piles: Kedge) -> None:
     assert not (piles.folder / "x.npy").exists()
 
 
+def test_known_pairs_that_are_better_alone_are_all_there_is_to_use(piles: Kedge) -> None:
+    """Most of either space is noise, in which neighbours mislead."""
+    rng = np.random.default_rng(1)
+    meaning = rng.normal(size=(300, 24))
+    for name in ("noisy-a", "noisy-b"):
+        rows = meaning @ rng.normal(size=(24, 40)) + 1.3 * 24 ** .5 * rng.normal(size=(300, 40))
+        np.save(piles.folder / f"{name}.npy", rows.astype(np.float32))
+    np.save(piles.folder / "many.npy", np.column_stack([np.arange(200)] * 2))
+    noisy = ["match", "--space", "a=noisy-a.npy", "--space", "b=noisy-b.npy", "--pairs", "many.npy"]
+    piles.refused(4, *noisy, "-o", "x.npy",
+                  says=["made worse: of 60 known pairs kept back", "only the known pairs are used"])
+    told = piles.run(*noisy, "--json")
+    one, = json.loads(told.stdout)["matches"]
+    assert told.returncode == 4 and one["verdict"] == "made-worse" and one["pairs"] == 200
+    assert one["kept_back"]["mrr_after"] < one["kept_back"]["mrr_before"] - .03
+
+
 @pytest.mark.parametrize("pairs, says", [
     ([[0, 0], [1, ROWS]], f"pair 1 names row {ROWS} of space 'b'"), ([[-1, 0]], "pair 0 names row -1 of space 'a'"),
     ([[3, 4], [3, 4]], "pairs 0 and 1"), ([[3, 4], [3, 5]], "both name row 3 of space 'a'"),
