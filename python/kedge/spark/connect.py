@@ -6,10 +6,10 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 from tqdm.auto import tqdm
 
 from .._progress import RowProgress, ShowProgress
@@ -46,15 +46,16 @@ class Jobs:
                 report.progress.close()
 
 
-class Report:
+class Report(ProgressHandler):
     """Hears how many tasks there are and how many are done, in the caller's thread."""
 
     def __init__(self, step: str, progress: ShowProgress) -> None:
         self.progress = RowProgress(step, 100, progress if callable(progress) else True, lambda step, total:
                                     tqdm(desc=step, total=total, unit="%"), unit="%")
 
-    def __call__(self, stages: Iterable[Any], inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-        stages = list(stages)
+    def __call__(self, stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None,
+                 done: bool) -> None:
+        stages = list(stages or ())
         tasks = sum(stage.num_tasks for stage in stages)
         if tasks and not done:
             self.show(99 * sum(stage.num_completed_tasks for stage in stages) // tasks)
