@@ -142,6 +142,16 @@ def test_repeated_ids_are_found(spark: SparkSession, module: ModuleType, spaces:
         module.fit(rows, COLUMNS, support=SUPPORT, check_ids=True)
 
 
+def test_older_servers_are_refused(module: ModuleType, frame: DataFrame, folder: pathlib.Path,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark
+
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    for rows in (frame, folder):
+        with pytest.raises(RuntimeError, match="from Spark 4 on, and this is Spark 3.5.9"):
+            module.fit(rows, COLUMNS, support=SUPPORT)
+
+
 def test_a_bundle_larger_than_a_message_is_refused(module: ModuleType, bundle: Bundle, frame: DataFrame,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     from kedge.spark import maps

@@ -7,6 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
@@ -36,18 +37,21 @@ def is_path(given: object) -> TypeIs[Path]:
 
 def session_of(given: DataFrame | Path) -> SparkSession:
     """The session of a DataFrame; for a path the one that is active."""
-    if not is_path(given) and not isinstance(given, DataFrame):
+    if not is_path(given) and not isinstance(given, DataFrame) and not is_connect(given):
         raise TypeError(f"expected a DataFrame or the path of a folder of Parquet files, found {type(given).__name__}")
     spark = SparkSession.getActiveSession() if is_path(given) else given.sparkSession
     if spark is None:
         raise RuntimeError("there is no Spark session, on which the files would be read; make one with "
                            "SparkSession.builder.getOrCreate()")
+    if is_connect(spark) and pyspark.__version__.startswith("3."):
+        raise RuntimeError("kedge.spark runs in sessions of Spark Connect from Spark 4 on, and this is Spark "
+                           f"{pyspark.__version__}; run it in the driver, as spark-submit does")
     return spark
 
 
-def is_connect(spark: SparkSession) -> bool:
-    """Whether it is one of Spark Connect, which has no SparkContext: only jobs.py asks for one."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
+def is_connect(given: object) -> bool:
+    """Whether a session, or a DataFrame, is of Spark Connect, which has no SparkContext: only jobs.py asks for one."""
+    return type(given).__module__.startswith("pyspark.sql.connect")
 
 
 def jobs_of(spark: SparkSession, name: str, progress: ShowProgress) -> Jobs | connect.Jobs:

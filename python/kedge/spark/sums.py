@@ -50,7 +50,7 @@ def total(given: DataFrame | Path, columns: Mapping[str, str], id_column: str, s
     with jobs.running("looking at the columns", counted=False):
         source = source_of(spark, given, columns, id_column)
         session.wait_for_workers(spark)
-    tasks, threads = session.tasks_at_most(spark), session.task_cpus(spark)
+        tasks, threads = session.tasks_at_most(spark), session.task_cpus(spark)
     require_room(spark, source.columns, support if isinstance(support, int) else len(support))
     with jobs.running("summing up rows", source.rows) as done:
         work = Sum(source.reader(tasks), source.columns, support, seed, threads, done)
