@@ -102,8 +102,8 @@ def test_an_unseen_encoder_is_estimated(module: ModuleType, frame: DataFrame) ->
 def test_partials_of_several_chunks(module: ModuleType, tmp_path: pathlib.Path) -> None:
     from kedge.spark import tree
 
-    dim = 2500
-    assert 8 * dim**2 > 2 * tree.CHUNK_BYTES
+    dim = 1600
+    assert 8 * dim**2 > tree.CHUNK_BYTES
     wide = {"wide": np.random.default_rng(2).normal(size=(40, dim)).astype(np.float32)}
     folder = folder_of(tmp_path / "wide", wide, np.arange(40), parts=3)
     fitted = module.fit(folder, {"wide": "emb_wide"}, support=20, anchors=5)
