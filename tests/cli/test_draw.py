@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -203,15 +204,17 @@ def test_the_page_on_parts_runs_as_it_stands(kedge: Kedge, tmp_path: pathlib.Pat
             np.save(folder / f"{name}.npy", x[first:end])
         np.save(folder / "ids.npy", ids[first:end])
     program = pathlib.Path(kedge.program).resolve().parent
-    environment = {**os.environ, "PATH": f"{program}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    python = pathlib.Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{program}:{python}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
 
-    def run(script: str, **more: str) -> None:
+    def run(script: str, **more: str) -> str:
         done = subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, env={**environment, **more},
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+        return done.stdout
 
     blocks = shell_blocks("sh")
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         run(block)
     for name, x in spaces.items():
@@ -224,6 +227,11 @@ def test_the_page_on_parts_runs_as_it_stands(kedge: Kedge, tmp_path: pathlib.Pat
     rr = np.load(tmp_path / "rr.npy")
     found = np.vstack([np.load(tmp_path / "parts" / f"{part:03}" / "c.rr.npy") for part in range(20)])
     assert np.abs(found - rr).max() <= 1e-6 * np.abs(rr).max()
+
+    look_for_repeated, = (block for block in blocks if "uniq" in block)
+    assert run(look_for_repeated) == ""
+    np.save(tmp_path / "parts" / "019" / "ids.npy", np.append(ids[-279:], ids[5]))
+    assert run(look_for_repeated) == f"{ids[5]}\n"
 
     task, = shell_blocks("slurm")
     before = load_file(tmp_path / "sums" / "007.moments")

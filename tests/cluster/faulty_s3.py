@@ -44,7 +44,7 @@ class Storage:
     def names(self, path: str) -> list[str]:
         from pyarrow import fs
 
-        selector = fs.FileSelector(f"{BUCKET}/{path}", recursive=True)
+        selector = fs.FileSelector(f"{BUCKET}/{path}", allow_not_found=True, recursive=True)
         return sorted(info.base_name for info in self.system.get_file_info(selector) if info.type == fs.FileType.File)
 
     def answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SECONDS = 600  # to start
 SECONDS_TO_END = 300
+HERE = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # processes that live for seconds start faster so
 
 
@@ -34,6 +35,8 @@ def require() -> None:
 class Cluster:
     """Its processes are children of this one, and end with it."""
 
+    pythons = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
     def __init__(self, folder: pathlib.Path, workers: int = 2) -> None:
         import pyspark
 
@@ -41,9 +44,9 @@ class Cluster:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.home = os.path.dirname(pyspark.__file__)
         try:
-            log = self.start("master", "master.Master")
+            log = self.start("master", "master.Master", *HERE)
             self.url = said(log, r"Starting Spark master at (spark://\S+)")
-            logs = [self.start(f"worker-{i}", "worker.Worker", "--cores", "1", "--memory", "2g", "--work-dir",
+            logs = [self.start(f"worker-{i}", "worker.Worker", *HERE, "--cores", "1", "--memory", "2g", "--work-dir",
                                str(folder / f"work-{i}"), self.url) for i in range(workers)]
             for log in logs:
                 said(log, r"Successfully registered with (master)")
@@ -53,13 +56,20 @@ class Cluster:
 
     def start(self, name: str, program: str, *words: str) -> pathlib.Path:
         log = self.folder / f"{name}.log"
-        environment = {**os.environ, "SPARK_HOME": self.home, "SPARK_LOCAL_IP": "127.0.0.1",
-                       "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JAVA}
-        command = [f"{self.home}/bin/spark-class", f"org.apache.spark.deploy.{program}", "--host", "127.0.0.1",
-                   "--port", "0", "--webui-port", "0", *words]
+        environment = {**os.environ, **self.pythons, "SPARK_HOME": self.home, "SPARK_LOCAL_IP": "127.0.0.1",
+                       "SPARK_DAEMON_MEMORY": "1g", "SPARK_DAEMON_JAVA_OPTS": JAVA}
+        command = [f"{self.home}/bin/spark-class", f"org.apache.spark.deploy.{program}", *words]
         with open(log, "wb") as file:
             self.processes.append(subprocess.Popen(command, env=environment, stdout=file, stderr=file, cwd=self.folder))
         return log
+
+    def connect_server(self) -> str:
+        """The address of a driver that sessions of Spark Connect share."""
+        settings = {**self.settings(), "spark.connect.grpc.binding.port": 0, "spark.log.level": "INFO"}
+        words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        log = self.start("connect", "SparkSubmit", "--master", self.url, *words, "--class",
+                         "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
+        return "sc://127.0.0.1:" + said(log, r"Spark Connect server started at: \S+:(\d+)")
 
     def stop(self) -> None:
         """Returns when all that it has started is gone."""
@@ -93,12 +103,18 @@ class Cluster:
 
     def session(self, **settings: object) -> SparkSession:
         """The driver is this process; a session that runs is stopped before another one can have other settings."""
-        import kedge
         from pyspark.sql import SparkSession
 
-        os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable,
-                          SPARK_LOCAL_IP="127.0.0.1")
-        defaults = {
+        os.environ.update(self.pythons, SPARK_LOCAL_IP="127.0.0.1")
+        builder = SparkSession.builder.master(self.url).appName("kedge")
+        for key, value in {**self.settings(), **settings}.items():
+            builder = builder.config(key, str(value))
+        return builder.getOrCreate()
+
+    def settings(self) -> dict[str, object]:
+        import kedge
+
+        return {
             "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF",
             "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": JAVA, "spark.executor.extraJavaOptions": JAVA,
@@ -107,10 +123,6 @@ class Cluster:
             "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "1", "spark.executorEnv.OMP_NUM_THREADS": "1",
             "spark.executorEnv.PYTHONPATH": os.path.dirname(os.path.dirname(kedge.__file__)),
         }
-        builder = SparkSession.builder.master(self.url).appName("kedge")
-        for key, value in {**defaults, **settings}.items():
-            builder = builder.config(key, str(value))
-        return builder.getOrCreate()
 
     def end(self, session: SparkSession) -> None:
         """Also of the driver's JVM, which would otherwise live a little longer than this process."""

@@ -212,12 +212,3 @@ def test_storage_that_fails_on_a_worker(module: ModuleType) -> None:
     error = plain(RuntimeError('  File "/kedge/parts/storage.py", line 40\n'
                                "kedge.parts.storage.LastingError: slow down (tried 6 times)\n"))
     assert type(error) is LastingError and str(error) == "slow down (tried 6 times)"
-
-
-def test_sessions_of_spark_connect(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyspark.sql import SparkSession
-
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: remote)
-    with pytest.raises(RuntimeError, match="Spark Connect"):
-        module.fit("folder", COLUMNS)

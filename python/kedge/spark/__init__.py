@@ -72,7 +72,8 @@ def fit(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # 
         Whether to look for ids that several rows have among all rows first, which reads the ids once more. Otherwise
         they are all compared up to two million rows, and of more only those of the support.
     progress : bool or callable
-        True shows a progress bar; a function is called with step, done, total and detail.
+        True shows a progress bar; a function is called with step, done, total and detail. With Spark Connect these are
+        percent of tasks.
     **options
         As for kedge.fit: method, attach, anchors, shrinkage, device, ... The driver solves.
 

@@ -12,14 +12,13 @@ from .._typing import Path
 from ..parts import repeated
 from ..parts.columns import id_bytes
 from . import session
-from .jobs import Jobs
 from .source import FileReader, Rows, picked, source_of
 
 
 def require_unique(given: DataFrame | Path, columns: Mapping[str, str], id_column: str, name: str,
                    progress: ShowProgress) -> None:
     spark = session.session_of(given)
-    with Jobs(spark, name, progress).running("checking ids", counted=False):
+    with session.jobs_of(spark, name, progress).running("checking ids", counted=False):
         source = source_of(spark, given, columns, id_column)
         if isinstance(source, Rows):
             ids = picked(source.df, [id_column])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs as Spark's pages show them, and how far they are."""
+"""Jobs as Spark's pages show them, and how far they are: by the SparkContext of the driver."""
 from __future__ import annotations
 
 import contextlib

@@ -2,24 +2,53 @@
 """Maps applied to the partitions of a DataFrame or to files, by tasks that Spark runs again if a worker dies."""
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Accumulator, Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, FloatType, StructField, StructType
 
 from .. import _core
 from .._progress import ShowProgress
 from .._typing import Path
-from ..parts import folder
+from ..parts import folder, sizes
 from ..parts.apply import BATCH_ROWS, Application
 from ..parts.folder import Writer
 from ..parts.manifest import Part
 from . import session
-from .jobs import Jobs
 from .source import numbered, numbers, require_arrays
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+
+T = TypeVar("T")
+CONNECT_BYTES = 120_000_000  # of the 128 MiB of a message, which has a plan besides
+
+
+class Kept(Generic[T]):
+    """What all tasks of a job hold, pickled. Spark broadcasts functions with that much in them by itself, and a worker
+    unpickles it once, not for every task."""
+
+    def __init__(self, spark: SparkSession, value: T) -> None:
+        self.data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        if session.is_connect(spark) and len(self.data) > CONNECT_BYTES:
+            raise ValueError(f"the bundle takes {sizes.shown(len(self.data))}, and Spark Connect sends "
+                             f"{sizes.shown(CONNECT_BYTES)} at most; fit one with a smaller support, or run this in "
+                             "Spark's driver, as spark-submit does")
+
+    @property
+    def value(self) -> T:
+        value: T = unpickled(self.data)
+        return value
+
+
+@functools.lru_cache(maxsize=1)
+def unpickled(data: bytes) -> Any:
+    return pickle.loads(data)
 
 
 def mapped(application: Application, given: DataFrame | Path, output: Path | None, keep: Sequence[str] | None,
@@ -39,14 +68,14 @@ def of_rows(spark: SparkSession, application: Application, df: DataFrame) -> Dat
     result = StructField(application.into, ArrayType(FloatType()))
     fields = [field if field.name != application.into else result for field in df.schema.fields]
     fields += [result] if application.into not in df.columns else []
-    work = MapRows(spark.sparkContext.broadcast(application), df.columns, session.task_cpus(spark))
+    work = MapRows(Kept(spark, application), df.columns, session.task_cpus(spark))
     return numbered(df).mapInArrow(work, StructType(fields))
 
 
 class MapRows:
-    """Batches with the results. What is broadcast is read once by every worker, not by every task."""
+    """Batches with the results."""
 
-    def __init__(self, application: Broadcast[Application], names: list[str], threads: int) -> None:
+    def __init__(self, application: Kept[Application], names: list[str], threads: int) -> None:
         self.application, self.names, self.threads = application, names, threads
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,11 +101,11 @@ def with_lists(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
 def of_folder(spark: SparkSession, application: Application, given: str, output: str, keep: Sequence[str] | None,
               progress: ShowProgress) -> str:
     plan = folder.planned(application, given, output, keep)
-    jobs = Jobs(spark, "kedge: map", progress)
+    jobs = session.jobs_of(spark, "kedge: map", progress)
     with plan.writing():
         if plan.left:
             with jobs.running("mapping rows", plan.rows_left) as done:
-                work = MapFiles(spark.sparkContext.broadcast(plan.writer), plan.left, session.task_cpus(spark), done)
+                work = MapFiles(Kept(spark, plan.writer), plan.left, session.task_cpus(spark), done)
                 numbers(spark, len(plan.left)).mapInArrow(work, "number long").collect()
     return output
 
@@ -84,8 +113,7 @@ def of_folder(spark: SparkSession, application: Application, given: str, output:
 class MapFiles:
     """Writes the files of a task, whose numbers are the rows that it is given."""
 
-    def __init__(self, writer: Broadcast[Writer], parts: list[Part], threads: int,
-                 done: Accumulator[int] | None) -> None:
+    def __init__(self, writer: Kept[Writer], parts: list[Part], threads: int, done: Accumulator[int] | None) -> None:
         self.writer, self.parts, self.threads, self.done = writer, parts, threads, done
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

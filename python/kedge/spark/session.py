@@ -7,18 +7,24 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from .._arrow import ReadError
+from .._progress import ShowProgress
 from .._typing import Path
 from ..parts.storage import LastingError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from . import connect
+    from .jobs import Jobs
+
 TASKS_PER_CORE = 4  # so that a slow one does not keep the others waiting, and one that is lost is small
 TASKS_UNKNOWN = 400  # if executors come and go
+CORES_AT_MOST = 100_000  # numbers that Spark divides by its cores
 LARGEST_VALUE = 2**31 - 1  # bytes of what a task can give back
 DEFAULT_MEMORY = "1g"  # of spark.driver.memory, and of spark.driver.maxResultSize
 OF_DATA = (ValueError, TypeError, MemoryError, OSError, FileNotFoundError, FileExistsError, PermissionError,
@@ -31,20 +37,36 @@ def is_path(given: object) -> TypeIs[Path]:
 
 def session_of(given: DataFrame | Path) -> SparkSession:
     """The session of a DataFrame; for a path the one that is active."""
-    if not is_path(given) and not isinstance(given, DataFrame):
+    if not is_path(given) and not isinstance(given, DataFrame) and not is_connect(given):
         raise TypeError(f"expected a DataFrame or the path of a folder of Parquet files, found {type(given).__name__}")
     spark = SparkSession.getActiveSession() if is_path(given) else given.sparkSession
     if spark is None:
         raise RuntimeError("there is no Spark session, on which the files would be read; make one with "
                            "SparkSession.builder.getOrCreate()")
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise RuntimeError("kedge.spark broadcasts bundles and names its jobs through the driver's SparkContext, which "
-                           "a Spark Connect session does not have; run it in the driver, as spark-submit does")
+    if is_connect(spark) and pyspark.__version__.startswith("3."):
+        raise RuntimeError("kedge.spark runs in sessions of Spark Connect from Spark 4 on, and this is Spark "
+                           f"{pyspark.__version__}; run it in the driver, as spark-submit does")
     return spark
 
 
+def is_connect(given: object) -> bool:
+    """Whether a session, or a DataFrame, is of Spark Connect, which has no SparkContext: only jobs.py asks for one."""
+    return type(given).__module__.startswith("pyspark.sql.connect")
+
+
+def jobs_of(spark: SparkSession, name: str, progress: ShowProgress) -> Jobs | connect.Jobs:
+    """What runs the steps of one call."""
+    if is_connect(spark):
+        from . import connect
+
+        return connect.Jobs(spark, name, progress)
+    from .jobs import Jobs  # which needs py4j
+
+    return Jobs(spark, name, progress)
+
+
 def setting(spark: SparkSession, name: str, default: str) -> str:
-    return spark.sparkContext.getConf().get(name, default)
+    return spark.conf.get(name, default) or default
 
 
 def partition() -> int:
@@ -67,7 +89,7 @@ def tasks_at_most(spark: SparkSession) -> int:
     """Into how many tasks to put a sum: each has a partial to be merged."""
     if setting(spark, "spark.dynamicAllocation.enabled", "false") == "true":
         return TASKS_UNKNOWN
-    return TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    return TASKS_PER_CORE * spark.range(CORES_AT_MOST).selectExpr("spark_partition_id()").distinct().count()
 
 
 def result_room(spark: SparkSession) -> list[tuple[int, str]]:

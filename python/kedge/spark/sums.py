@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from .. import _core
@@ -15,8 +15,10 @@ from ..parts import sizes
 from ..parts.columns import Columns
 from ..parts.partial import Partial, Support
 from . import session, tree
-from .jobs import Jobs
 from .source import FileReader, RowReader, source_of
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
 
 
 class Sum:
@@ -44,11 +46,11 @@ def total(given: DataFrame | Path, columns: Mapping[str, str], id_column: str, s
           progress: ShowProgress) -> Partial | None:
     """The sum of all partials, on the driver; None if there are no rows."""
     spark = session.session_of(given)
-    jobs = Jobs(spark, name, progress)
+    jobs = session.jobs_of(spark, name, progress)
     with jobs.running("looking at the columns", counted=False):
         source = source_of(spark, given, columns, id_column)
         session.wait_for_workers(spark)
-    tasks, threads = session.tasks_at_most(spark), session.task_cpus(spark)
+        tasks, threads = session.tasks_at_most(spark), session.task_cpus(spark)
     require_room(spark, source.columns, support if isinstance(support, int) else len(support))
     with jobs.running("summing up rows", source.rows) as done:
         work = Sum(source.reader(tasks), source.columns, support, seed, threads, done)
