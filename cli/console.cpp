@@ -259,6 +259,11 @@ Json fit_to_json(const Attachment& space) {
                          {"kernel_whitening", fit->whitening},
                          {"r2", fit->mean_r2}});
   }
+  if (!space.translations.empty()) {
+    Json all = Json::array();
+    for (const auto& [to, r2] : space.translations) all.push_back({{"to", to}, {"r2", r2}});
+    json.set("translations", all);
+  }
   if (space.row_check) json.set("row_check", row_check_to_json(*space.row_check));
   if (const auto& wrong = space.wrong_pairs; wrong && (wrong->left_out || !explain(*wrong, space.space()).empty())) {
     json.set("wrong_pairs",
@@ -273,6 +278,12 @@ std::string describe_reverse(const Attachment& space) {
       "'{}' is translated back from '{}' with a mean R^2 of {:.3f} on support rows left out one by one "
       "(kernel of width {:g}, strength {:g}, whitening {:g})",
       space.space(), space.reverse()->space(), fit.mean_r2, fit.width, fit.strength, fit.whitening);
+}
+
+std::string describe_translations(const Attachment& space) {
+  std::string all;
+  for (const auto& [to, r2] : space.translations) all += fmt::format("{}{} {:.3f}", all.empty() ? "" : ", ", to, r2);
+  return fmt::format("'{}' is translated with an expected R^2 of: {}", space.space(), all);
 }
 
 void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work) {
@@ -317,6 +328,7 @@ void say_how_it_fits(const CommonOptions& options, const Bundle& bundle, std::sp
     }
     if (space.reverse_fit() != nullptr) say(options, describe_reverse(space));
     if (space.choice() != nullptr) say(options, describe_choice(space));
+    if (!space.translations.empty()) say(options, describe_translations(space));
   }
 }
 

@@ -272,6 +272,12 @@ void run(Options& o) {
                     bundle.anchors().refine_losses.front(), *best, best - bundle.anchors().refine_losses.begin()));
   }
   say_how_it_fits(o.common, bundle, bundle.spaces());
+  if (options.keep_rows) {
+    std::size_t bytes = 0;
+    for (const Attachment& space : bundle.spaces()) bytes += sizeof(float) * space.kept->rows.cells().size();
+    say(o.common, fmt::format("the bundle keeps the support rows of every space, which take {:.1f} MB of it",
+                              static_cast<double>(bytes) / 1e6));
+  }
   if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
   const std::string left = keep == 0 ? "" : fmt::format(" (all that --keep {} left)", keep);
   say(o.common,

@@ -207,8 +207,8 @@ void add_swept_options(Command& c, Options& o) {
 
 void add_fit_options(Command& c, Options& o) {
   // Methods and seeds are lists here, and no bundle is the result.
-  std::set<std::string_view> without{"method",     "similarity",       "keep",  "seed", "attach",
-                                     "checkpoint", "checkpoint-every", "resume"};
+  std::set<std::string_view> without{"method",     "similarity",       "keep",   "seed",     "attach",
+                                     "checkpoint", "checkpoint-every", "resume", "keep-rows"};
   if (o.sweep) {
     add_swept_options(c, o);
     without.insert({"anchors", "support", "shrinkage"});

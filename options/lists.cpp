@@ -170,6 +170,10 @@ std::vector<Option> options_of(FitArguments& options) {
                   "Leave out support rows that do not belong together, as the other rows tell (for consensus "
                   "attached by ridge or kernel, procrustes, ridge, cca and kernel)",
                   options.robust));
+  list.push_back(flag_option("keep-rows",
+                             "Keep the support rows of every space in the bundle, so that a translation is the pair's "
+                             "own regression, by kernel where the map is (not for procrustes, ridge, cca and kernel)",
+                             options.keep_rows));
   append_group(list, "param", options_of(options.param));
   append_group(list, "param", checkpoint_options(options.param.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));

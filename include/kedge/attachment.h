@@ -6,6 +6,7 @@
 #include <kedge/relative_map.h>
 #include <kedge/row_check.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,18 @@ using AttachedBy = std::variant<ByMixture, ByRidge, ByKernel, Directly>;
 /// mixture, ridge, kernel or direct.
 [[nodiscard]] std::string_view to_string(const AttachedBy& by);
 
+/// Support rows of a space as they are, with which a translation regresses its own pair of spaces.
+struct KeptRows {
+  Matrix rows;
+  std::vector<std::int64_t> places = {};  ///< which of the support rows they are, ascending; empty if all
+};
+
+/// How much of another space's rows a translation is expected to explain.
+struct ExpectedTranslation {
+  std::string to;
+  double r2 = 0;  ///< share of the variance of all values together, at rows it has not seen
+};
+
 /// One space of a bundle: its map, how that was made, and the way back if there is one. Copies share what is large.
 struct Attachment {
   std::shared_ptr<const RelativeMap> map;
@@ -95,6 +108,8 @@ struct Attachment {
   std::shared_ptr<const Decoder> decoder = {};
   std::optional<RowCheck> row_check = {};  ///< if there were rows enough to check
   std::optional<WrongPairs> wrong_pairs = {};
+  std::shared_ptr<const KeptRows> kept = {};           ///< if the bundle keeps rows
+  std::vector<ExpectedTranslation> translations = {};  ///< into the other sources; known while a fit is made
 
   [[nodiscard]] const std::string& space() const { return map->space(); }
   /// What is known of how it was made; null if that is something else.

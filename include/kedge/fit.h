@@ -47,6 +47,9 @@ struct FitOptions {
   std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
   KernelOptions kernel;                                 ///< for maps by kernel
   bool robust = false;  ///< without pairs that the others speak against: for adapters, and a consensus with targets
+  /// Keeps the support rows of every space, those of attached ones too, so that each translation is the pair's own
+  /// regression: by kernel where the map is. For all but adapters, which are that already.
+  bool keep_rows = false;
   Device device = Device::cpu;            ///< where statistics are taken and anchors are learned
   Precision precision = Precision::tf32;  ///< of learning; on a processor tf32 is fp32
 

@@ -13,7 +13,8 @@
 namespace kedge {
 
 /// One space's map, then another's decoder, folded into one: y = weight x + bias takes embeddings of `from` to where
-/// `to` would have put the same inputs. With a kernel it is the formula of a RelativeMap with one.
+/// `to` would have put the same inputs. With a kernel it is the formula of a RelativeMap with one. If the bundle keeps
+/// the rows of both, it is a regression of the one's on the other's, which is made here.
 class Translator {
  public:
   /// Throws Error(Code::bad_argument) for unknown spaces, a similarity without inverse, and a `to` without decoder.
@@ -29,6 +30,9 @@ class Translator {
   /// What a kernel takes off x; empty without one.
   [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
 
+  /// Share of the variance of the other space's rows that it explains at rows left out, if it was regressed here.
+  [[nodiscard]] std::optional<double> r2() const { return r2_; }
+
   /// x: rows x input_dim, y: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
   void apply(MatrixView<const float> x, MatrixView<float> y) const;
   [[nodiscard]] Matrix apply(MatrixView<const float> x) const;
@@ -38,6 +42,11 @@ class Translator {
   Matrix weight_;
   std::vector<float> bias_, mean_;
   std::optional<Kernel> kernel_;
+  std::optional<double> r2_;
+
+  bool regress_pair(const Bundle& bundle, const Attachment& source, const Attachment& target);
+  void go_through(const RelativeMap& map, const Attachment& target);
+  void take(const RelativeMap& map);
 };
 
 /// Streams a space's rows into an `.npy` file, as transform() does.

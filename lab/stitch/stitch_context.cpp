@@ -111,9 +111,10 @@ void require_kernel_used(const StitchOptions& options) {
 void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
   for (const FitArguments& point : options.points) {
-    if (point.attach_by || point.keep || !point.param.checkpoint.path.empty()) {
+    if (point.attach_by || point.keep || point.keep_rows || !point.param.checkpoint.path.empty()) {
       refuse(
-          "stitch does not support attach, keep or checkpoints of a fit; name methods with -ridge or -kernel instead");
+          "stitch does not support attach, keep, keep-rows or checkpoints of a fit; name methods with -ridge or "
+          "-kernel instead");
     }
   }
   if (options.methods.empty()) refuse("no method was given");

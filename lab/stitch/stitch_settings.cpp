@@ -52,8 +52,8 @@ std::string fingerprint(const std::vector<T>& values) {
 
 /// Every measurement says these itself, or they change no number.
 const std::set<std::string_view> kNotSettings{
-    "method",    "similarity",     "anchors",    "support",          "keep",  "seed",
-    "shrinkage", "coverage-chunk", "checkpoint", "checkpoint-every", "resume"};
+    "method",    "similarity",     "anchors",    "support",          "keep",   "seed",
+    "shrinkage", "coverage-chunk", "checkpoint", "checkpoint-every", "resume", "keep-rows"};
 /// Results of earlier versions do not say these, which then are as by default.
 const std::set<std::string_view> kLater{"effort", "kernel-width", "kernel-strength", "kernel-whitening", "robust"};
 

@@ -96,6 +96,12 @@ class RelativeMap:
         """
 
     @property
+    def translations(self) -> dict[str, float]:
+        """
+        How much of the variance of each other source's rows a translation is expected to explain, at rows that the fit has not seen. Empty for a bundle that was loaded, an adapter, and spaces attached later.
+        """
+
+    @property
     def kernel(self) -> dict[str, Any] | None:
         """
         What makes the map non-linear, if it was made by kernel: 'width', 'strength' and 'whitening' as they were chosen, and the arrays 'whitener' (None for the identity), 'rows' and 'coefficients'; docs/format.md has the formula. None for other maps.
@@ -231,6 +237,12 @@ class Translator:
     @property
     def mean(self) -> NDArray[numpy.float32] | None:
         """What a kernel takes off the source's embeddings; None without one."""
+
+    @property
+    def r2(self) -> float | None:
+        """
+        How much of the variance of the target's rows it explains at support rows left out, as cross-validation estimates it; None unless the bundle keeps rows.
+        """
 
     @property
     def kernel(self) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._types import StitchOptions, SweepOptions
 
 # Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
-NOT_HERE = ("method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume")
+NOT_HERE = ("method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume", "keep_rows")
 SWEPT = ("anchors", "support", "shrinkage")
 NO_SWEEP: dict[str, Sequence[Any]] = dict.fromkeys(SWEPT, ())
 MOST = 2**64 - 1

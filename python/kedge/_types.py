@@ -60,6 +60,7 @@ class FitOptions(SharedOptions, total=False):
     seed: int
     shrinkage: float | str
     attach: typing.Literal["mixture", "ridge", "kernel", "auto"] | None
+    keep_rows: bool
     checkpoint: str | os.PathLike[str] | None
     checkpoint_every: int
     resume: bool

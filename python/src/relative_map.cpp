@@ -197,6 +197,15 @@ void bind_properties(nb::class_<MapHandle>& c) {
           "support rows left out of their own anchors. None where there are no targets to compare with. Optimistic for "
           "a source, which helped to make what it is measured against, and worth nothing if its row_check is "
           "suspicious.")
+      .def_prop_ro(
+          "translations",
+          [](const MapHandle& self) {
+            nb::dict all;
+            for (const auto& [to, r2] : self.space->translations) all[to.c_str()] = r2;
+            return all;
+          },
+          "How much of the variance of each other source's rows a translation is expected to explain, at rows that the "
+          "fit has not seen. Empty for a bundle that was loaded, an adapter, and spaces attached later.")
       .def_prop_ro("kernel", &kernel_of,
                    "What makes the map non-linear, if it was made by kernel: 'width', 'strength' and 'whitening' as "
                    "they were chosen, and the arrays 'whitener' (None for the identity), 'rows' and 'coefficients'; "

@@ -63,6 +63,10 @@ void bind_translator(nb::module_& module) {
             return nb::cast(view_of(self.translator->mean(), self.translator));
           },
           "What a kernel takes off the source's embeddings; None without one.")
+      .def_prop_ro(
+          "r2", [](const Handle& self) { return self.translator->r2(); },
+          "How much of the variance of the target's rows it explains at support rows left out, as cross-validation "
+          "estimates it; None unless the bundle keeps rows.")
       .def_prop_ro("kernel", &kernel_of, "What makes it non-linear, as RelativeMap.kernel; None where it is linear.")
       .def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
            "Return the rows of X as the target encoder would have embedded the same inputs; with normalize, of length "

@@ -164,6 +164,22 @@ void require_decoder(const Attachment& space, std::size_t anchors) {
   require_fit(space.space(), back.fit, dim, kAny);
 }
 
+/// All support rows, or those at places that are there.
+void require_kept(const Attachment& space, std::size_t support) {
+  if (!space.kept) return;
+  const auto& [rows, places] = *space.kept;
+  if (rows.rows() != (places.empty() ? support : places.size()) || rows.cols() != space.map->input_dim()) {
+    refuse("the support rows of '{}' are {} x {}, which does not fit its map and the support", space.space(),
+           rows.rows(), rows.cols());
+  }
+  require_finite(fmt::format("the support rows of '{}'", space.space()), rows.cells());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i] >= (i == 0 ? 0 : places[i - 1] + 1) && std::cmp_less(places[i], support)) continue;
+    refuse("the place {} of a support row of '{}' is not one of {}, or not in order", places[i], space.space(),
+           support);
+  }
+}
+
 }  // namespace
 
 void require_consistent(const Recipe& made, const LearnedAnchors& anchors) {
@@ -237,6 +253,7 @@ void require_fits(const Recipe& made, const LearnedAnchors& anchors, const Attac
   require_within("shrinkage", space.shrinkage, 0, 1);
   if (space.row_check) require_check(*space.row_check);
   require_decoder(space, outputs);
+  require_kept(space, support);
   require_way(space, outputs);
   require_reverse(space, support);
   require_weights(name, map);

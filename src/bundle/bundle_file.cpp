@@ -154,6 +154,14 @@ Tensors tensors_of(const Bundle& bundle) {
     if (const KernelFit* fit = space.kernel()) tensors.push_back(tensor(name + ".r2", fit->r2));
     if (const RidgeFit* fit = space.ridge()) tensors.push_back(tensor(name + ".r2", fit->r2));
     if (const MixtureFit* fit = space.mixture()) tensors.push_back(tensor(name + ".r2", fit->r2));
+    if (space.kept) {
+      tensors.push_back(tensor(name + ".support", space.kept->rows));
+      const std::vector<std::int64_t>& places = space.kept->places;
+      if (!places.empty()) {
+        tensors.push_back(
+            {name + ".support_places", io::DType::i64, {places.size()}, std::as_bytes(std::span(places))});
+      }
+    }
     if (!space.decoder) continue;
     tensors.push_back(tensor(name + ".decode_weight", space.decoder->weight));
     tensors.push_back(tensor(name + ".decode_bias", space.decoder->bias));

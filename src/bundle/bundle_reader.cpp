@@ -257,6 +257,11 @@ class BundleReader {
           std::make_shared<Decoder>(Decoder{file_.matrix(name + ".decode_weight"), file_.vector(name + ".decode_bias"),
                                             read_fit(how["decoder"], name + ".decode_r2")});
     }
+    if (file_.has(name + ".support")) {
+      KeptRows kept{file_.matrix(name + ".support")};
+      if (file_.has(name + ".support_places")) kept.places = file_.vector<std::int64_t>(name + ".support_places");
+      space.kept = std::make_shared<KeptRows>(std::move(kept));
+    }
     return space;
   }
 

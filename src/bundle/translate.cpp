@@ -2,34 +2,125 @@
 #include "base/wording.h"
 #include "compute/products.h"
 #include "compute/threads.h"
+#include "map/attach_by.h"
 #include "map/fold.h"
 
 #include <kedge/translate.h>
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+
 namespace kedge {
+namespace {
+
+// Finer than those of a map: what a pair shares in directions of little variance is foretold too.
+constexpr std::array kPairStrengths{1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, .1, .3, 1., 3., 10., 30., 100.};
+
+/// The support rows that two spaces both keep.
+struct KeptPair {
+  Matrix64 from, to;
+};
+
+std::vector<std::size_t> places_of(const KeptRows& kept) {
+  std::vector<std::size_t> places(kept.places.begin(), kept.places.end());
+  if (!places.empty()) return places;
+  places.resize(kept.rows.rows());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  return places;
+}
+
+KeptPair pair_of(const KeptRows& from, const KeptRows& to) {
+  const std::vector<std::size_t> a = places_of(from), b = places_of(to);
+  std::vector<std::size_t> in_a, in_b;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i] == b[j]) {
+      in_a.push_back(i);
+      in_b.push_back(j);
+    }
+    const bool next = a[i] <= b[j];
+    if (a[i] >= b[j]) ++j;
+    if (next) ++i;
+  }
+  return {matrix_of<double>(as_eigen(from.rows.view())(in_a, Eigen::all).cast<double>()),
+          matrix_of<double>(as_eigen(to.rows.view())(in_b, Eigen::all).cast<double>())};
+}
+
+Statistics statistics_of(const Bundle& bundle, const Attachment& space, const Matrix64& rows) {
+  const Eigen::RowVectorXd mean = column_means(rows.view());
+  const Matrix64 centred = matrix_of<double>(as_eigen(rows.view()).rowwise() - mean);
+  Matrix64 scatter(rows.cols(), rows.cols());
+  set_product(scatter.view(), as_eigen(centred.view()).transpose(), centred.view());
+  Moments moments({{space.space(), rows.cols()}}, rows.rows(), {mean.begin(), mean.end()}, std::move(scatter), {}, {});
+  return {
+      std::move(moments), {space.shrinkage, bundle.made().whitening.epsilon}, ShrinkageRule::fixed, Device::cpu, true};
+}
+
+}  // namespace
+
+void Translator::take(const RelativeMap& map) {
+  weight_ = map.weight();
+  bias_ = map.bias();
+  mean_ = map.mean();
+  kernel_ = map.kernel();
+}
+
+/// By kernel where the source's map is, else by ridge on rows as they are. False without rows enough.
+bool Translator::regress_pair(const Bundle& bundle, const Attachment& source, const Attachment& target) {
+  if (!source.kept || !target.kept) return false;
+  const KeptPair pair = pair_of(*source.kept, *target.kept);
+  if (pair.from.rows() < 2) return false;
+  const Work work;
+  if (source.kernel() != nullptr) {
+    const auto [map, fit] = translate_by_kernel(statistics_of(bundle, source, pair.from), pair.from.view(),
+                                                pair.to.view(), Similarity::inner, {}, {}, nullptr, false);
+    take(map);
+    r2_ = 1 - fit.error;
+    return true;
+  }
+  const Eigen::RowVectorXd from_mean = column_means(pair.from.view()), to_mean = column_means(pair.to.view());
+  const Matrix64 features = matrix_of<double>(as_eigen(pair.from.view()).rowwise() - from_mean);
+  const Matrix64 targets = matrix_of<double>(as_eigen(pair.to.view()).rowwise() - to_mean);
+  const Ridge ridge(features.view(), targets.view(), 1);
+  const double strength = ridge.best(kPairStrengths);
+  const Matrix64 solution = ridge.solve(strength);
+  weight_ = matrix_of<float>(as_eigen(solution.view()).transpose());
+  bias_.resize(weight_.rows());
+  as_eigen(std::span(bias_)) = (to_mean - product(from_mean, solution.view())).cast<float>();
+  const double variance = as_eigen(targets.view()).squaredNorm() / static_cast<double>(targets.rows());
+  const double missed = ridge.gcv(strength) * static_cast<double>(targets.cols());
+  r2_ = variance > 0 ? std::max(-1.0, 1 - missed / variance) : 0;
+  return true;
+}
 
 Translator::Translator(const Bundle& bundle, const std::string& from, const std::string& to) : from_(from), to_(to) {
-  const std::shared_ptr<const RelativeMap> held = bundle.map(from);
-  const RelativeMap& map = *held;
-  const Attachment& target = bundle.space(to);
+  const Attachment source = bundle.space(from), target = bundle.space(to);
+  if (!regress_pair(bundle, source, target)) go_through(*source.map, target);
+  const bool curved = kernel_ && !as_eigen(kernel_->coefficients.view()).allFinite();
+  if (curved || !as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
+    refuse(
+        "the values of '{}' and '{}' differ so much in scale that a translation does not fit in float32; rescale one "
+        "space and attach it again",
+        from, to);
+  }
+}
+
+/// The shared space.
+void Translator::go_through(const RelativeMap& map, const Attachment& target) {
   if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
     refuse(
         "the map of '{}' has the similarity {}, which cannot be inverted; translation needs a bundle with the "
         "similarity wip",
-        from, to_string(map.similarity()));
+        from_, to_string(map.similarity()));
   }
   if (!target.decoder) {
     refuse(
         "space '{}' has no decoder, so nothing can be translated into it; attach it again to a bundle with the "
         "similarity wip",
-        to);
+        to_);
   }
-  if (const RelativeMap* reverse = target.reverse(); reverse != nullptr && reverse->space() == from) {
-    weight_ = reverse->weight();
-    bias_ = reverse->bias();
-    mean_ = reverse->mean();
-    kernel_ = reverse->kernel();
-    return;
+  if (const RelativeMap* reverse = target.reverse(); reverse != nullptr && reverse->space() == from_) {
+    return take(*reverse);
   }
   const Work work;
   const EigenRows<double> decode = as_eigen(target.decoder->weight.view()).cast<double>();
@@ -44,13 +135,6 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
     kernel_ = map.kernel();
     const EigenRows<double> coefficients = as_eigen(map.kernel()->coefficients.view()).cast<double>();
     kernel_->coefficients = matrix_of<float>(product(coefficients, decode.transpose()));
-  }
-  const bool curved = kernel_ && !as_eigen(kernel_->coefficients.view()).allFinite();
-  if (curved || !as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
-    refuse(
-        "the values of '{}' and '{}' differ so much in scale that a translation does not fit in float32; rescale one "
-        "space and attach it again",
-        from, to);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "fit/fit.h"
 #include "fit/judge.h"
 #include "fit/robust.h"
+#include "fit/translations.h"
 #include "space/sum_rows.h"
 
 #include <algorithm>
@@ -157,11 +158,12 @@ AttachInput read_by_id(const Bundle& bundle, const Space& space, std::span<const
   return carried_input(bundle, moments);
 }
 
-/// Without the support rows that the others speak against.
+/// Without the support rows that the others speak against; `places` become those of the rest.
 Attachment attach_right(const Recipe& made, const LearnedAnchors& anchors, const Matrix64& support,
-                        const Statistics& statistics, const AttachSettings& settings, const Progress& progress) {
+                        const Statistics& statistics, const AttachSettings& settings, const Progress& progress,
+                        std::vector<std::size_t>& places) {
   WrongPairs wrong;
-  const std::vector<std::size_t> places = right_places(anchors, statistics.space(), support, wrong);
+  places = right_places(anchors, statistics.space(), support, wrong);
   Attachment attached =
       attach_some(made, anchors, places, pick_rows(support.view(), places), statistics, settings, progress);
   attached.wrong_pairs = std::move(wrong);
@@ -316,9 +318,13 @@ Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOp
   require_input(anchors, input);
   const Statistics statistics(input.moments, bundle.made().whitening, bundle.made().shrinkage_rule, options.device,
                               input.of_support.value_or(are_of(input.moments, input.support)));
+  std::vector<std::size_t> right;
   Attachment attached = options.robust
-                            ? attach_right(bundle.made(), anchors, input.support, statistics, settings, progress)
+                            ? attach_right(bundle.made(), anchors, input.support, statistics, settings, progress, right)
                             : Attacher(bundle.made(), anchors).attach(input.support, statistics, settings, progress);
+  if (std::ranges::any_of(bundle.spaces(), [](const Attachment& space) { return space.kept != nullptr; })) {
+    attached.kept = keep_rows(input.support, right, input.places);
+  }
   RowPool pool = input.space ? pool_of(*input.space, input.file_rows) : pool_of(input.support);
   pool.support_alone = !input.space || options.support_rows;
   judge_attached(attached, bundle, anchors, input.support, statistics, pool);

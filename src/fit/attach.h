@@ -7,10 +7,14 @@
 
 namespace kedge {
 
+/// By space, which of its support rows embed the same input as those of other spaces.
+using RightRows = std::vector<std::vector<bool>>;
+
 /// What a fit makes of its sources.
 struct Learned {
   LearnedAnchors anchors;
   std::vector<Attachment> spaces;
+  RightRows right = {};  ///< empty if all are
 };
 
 /// Anchors of these targets Z, support x anchors: their mixture is the signed Z^T / K.

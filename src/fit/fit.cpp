@@ -10,6 +10,7 @@
 #include "fit/attach.h"
 #include "fit/judge.h"
 #include "fit/robust.h"
+#include "fit/translations.h"
 #include "map/fold.h"
 
 #include <kedge/anchors.h>
@@ -276,8 +277,13 @@ Learned learn(FitInput& input, std::vector<Statistics>& statistics, const Recipe
                     : consensus             ? fit_consensus(input, statistics, right, made, options, progress)
                                             : fit_mixture(input, statistics, made, options, progress);
   for (std::size_t i = 0; i < wrong.size(); ++i) learned.spaces[i].wrong_pairs = std::move(wrong[i]);
+  for (std::size_t i = 0; i < wrong.size() && options.keep_rows; ++i) {
+    learned.spaces[i].kept =
+        keep_rows(input.support.rows[i], right.empty() ? std::vector<std::size_t>() : positions_of(right[i]));
+  }
   learned.anchors.support_ids = input.support.ids;
   learned.anchors.by_id = input.by_id;
+  learned.right = std::move(right);
   return learned;
 }
 
@@ -308,7 +314,9 @@ Bundle fit(FitInput input, const FitOptions& asked, const Progress& progress) {
   Learned learned = learn(input, statistics, made, options, progress);
   if (keep_of(made.method) && !input.spaces.empty()) made.rows = rows_of(input);  // some of the support has gone
   judge_sources(learned, made, input, statistics);
-  return {std::move(made), std::move(learned.anchors), std::move(learned.spaces)};
+  if (!options.keep_rows && !is_adapter(made.method)) expect_translations(learned, input.support.rows);
+  Bundle bundle(std::move(made), std::move(learned.anchors), std::move(learned.spaces));
+  return options.keep_rows ? expect_regressions(std::move(bundle)) : bundle;
 }
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {

@@ -135,6 +135,10 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   require_attach(options);
   if (is_adapter(options.method)) require_adapter(spaces, options);
   require_robust(spaces, options);
+  if (options.keep_rows && is_adapter(options.method)) {
+    refuse("{} translates by a regression of the pair itself, so that {} adds nothing; leave it out",
+           to_string(options.method), flag_words("keep-rows"));
+  }
   if (const Refinement* refinement = refinement_of(options)) require_refinement(spaces, *refinement);
   require_precision(options.device, options.precision);
 }

@@ -5,9 +5,6 @@
 
 namespace kedge {
 
-/// By space, which of its support rows embed the same input as those of other spaces.
-using RightRows = std::vector<std::vector<bool>>;
-
 /// Compares the spaces two by two. Adapters and a consensus lose the support rows that no two spaces agree on; a
 /// consensus of more than two keeps the others, with the spaces that are right there. `wrong` tells of each space.
 /// Empty if all that are left are right everywhere. Throws Error(Code::bad_argument) if nothing tells right rows from

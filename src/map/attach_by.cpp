@@ -198,8 +198,8 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
 std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
                                                       MatrixView<const double> to_support, Similarity similarity,
                                                       const KernelOptions& options, const Progress& progress,
-                                                      const Whitening* onto) {
-  KernelRegression regression = regress(from, from_support, to_support, true, options, progress, onto);
+                                                      const Whitening* onto, bool restores) {
+  KernelRegression regression = regress(from, from_support, to_support, restores, options, progress, onto);
   KernelFit fit = std::move(regression.fit);
   return {as_map(from.space(), similarity, std::move(regression), to_support.cols, from.mean()), std::move(fit)};
 }

@@ -100,9 +100,10 @@ class RidgeSupport {
                                           const KernelOptions& options, const Progress& progress);
 
 /// A map through a kernel from one space's embeddings to another's, as they are or in the coordinates `onto`, and how
-/// well it does.
+/// well it does; `restores` the variance that a regression loses.
 [[nodiscard]] std::pair<RelativeMap, KernelFit> translate_by_kernel(
     const Statistics& from, MatrixView<const double> from_support, MatrixView<const double> to_support,
-    Similarity similarity, const KernelOptions& options, const Progress& progress, const Whitening* onto = nullptr);
+    Similarity similarity, const KernelOptions& options, const Progress& progress, const Whitening* onto = nullptr,
+    bool restores = true);
 
 }  // namespace kedge

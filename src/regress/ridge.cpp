@@ -150,10 +150,8 @@ double Ridge::gcv(double rho) const {
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
 }
 
-double Ridge::best() const {
-  std::array<double, kStrengths.size()> errors{};
-  std::ranges::transform(kStrengths, errors.begin(), [this](double rho) { return gcv(rho); });
-  return kStrengths[static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin())];
+double Ridge::best(std::span<const double> strengths) const {
+  return *std::ranges::min_element(strengths, {}, [this](double rho) { return gcv(rho); });
 }
 
 Matrix64 Ridge::solve(double rho) const {

@@ -61,8 +61,8 @@ class Ridge {
 
   /// Generalised cross-validation: the mean squared error at rows that are left out, each with the rows equal to it.
   [[nodiscard]] double gcv(double rho) const;
-  /// The strength of kStrengths with the least gcv().
-  [[nodiscard]] double best() const;
+  /// Of these strengths, the one with the least gcv().
+  [[nodiscard]] double best(std::span<const double> strengths = kStrengths) const;
   /// M, dim x outputs.
   [[nodiscard]] Matrix64 solve(double rho) const;
   /// Cross-validated share of each output's variance that is explained, from 1 down to -1: below 0 its mean does

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace kedge {
@@ -109,6 +110,118 @@ TEST(Translate, WithoutAWayBackSaysSo) {
   one_way.decoder.reset();
   expect_error(
       Code::bad_argument, [&] { Translator(bundle.with(one_way), "a", "b"); }, "'b' has no decoder");
+}
+
+/// Two encoders share what a third does not know, and one anchor holds next to nothing of it.
+struct Three : Pair {
+  Three() : c(random_matrix(500, 8, 40)) {}
+  [[nodiscard]] FitOptions options() const {
+    FitOptions options;
+    options.anchors = 1;
+    for (std::int64_t row = 0; row < 300; ++row) options.support_ids.push_back(row);
+    options.keep_rows = true;
+    return options;
+  }
+  [[nodiscard]] std::vector<Space> spaces() const { return {space_of("a", a), space_of("b", b), space_of("c", c)}; }
+  /// What a translator explains of rows 300 to 499.
+  [[nodiscard]] static double explains(const Translator& translator, const Matrix& from, const Matrix& to) {
+    const auto last = [](const Matrix& rows) {
+      Matrix picked(200, rows.cols());
+      for (std::size_t r = 0; r < 200; ++r) std::ranges::copy(rows.row(300 + r), picked.row(r).begin());
+      return picked;
+    };
+    return explained(last(to), translator.apply(last(from).view()));
+  }
+  Matrix c;
+};
+
+TEST(KeptRows, TranslateAsARegressionOfThePairWould) {
+  const Three three;
+  FitOptions options = three.options();
+  const Bundle kept = fit(three.spaces(), options);
+  const Translator translator(kept, "a", "b");
+  EXPECT_GT(Three::explains(translator, three.a, three.b), 0.98);
+  EXPECT_NEAR(translator.r2().value(), Three::explains(translator, three.a, three.b), 0.01);
+  EXPECT_EQ(kept.space("a").translations.at(0).to, "b");
+  EXPECT_EQ(kept.space("a").translations.at(0).r2, translator.r2().value());
+  EXPECT_LT(Translator(kept, "a", "c").r2().value(), 0.1);
+  options.keep_rows = false;
+  const Bundle lost = fit(three.spaces(), options);
+  const Translator through(lost, "a", "b");
+  EXPECT_FALSE(through.r2().has_value());
+  EXPECT_LT(Three::explains(through, three.a, three.b), 0.7);
+  EXPECT_NEAR(lost.space("a").translations.at(0).r2, Three::explains(through, three.a, three.b), 0.1);
+}
+
+TEST(KeptRows, TranslateByKernelWhereTheMapIs) {
+  const Three three;
+  FitOptions options = three.options();
+  options.attach_by = AttachBy::kernel;
+  const Translator translator(fit(three.spaces(), options), "a", "b");
+  EXPECT_TRUE(translator.kernel().has_value());
+  EXPECT_GT(Three::explains(translator, three.a, three.b), 0.9);
+  EXPECT_NEAR(translator.r2().value(), Three::explains(translator, three.a, three.b), 0.05);
+}
+
+TEST(KeptRows, AreInTheFileAndThoseOfAttachedSpacesToo) {
+  const Three three;
+  const Bundle sources = fit(std::vector{space_of("a", three.a), space_of("c", three.c)}, three.options());
+  const Bundle bundle = sources.with(attach(sources, space_of("b", three.b)));
+  const Bundle read = bundle_from_bytes(bundle_to_bytes(bundle), "kept");
+  for (const char* space : {"a", "b", "c"}) {
+    EXPECT_TRUE(std::ranges::equal(read.space(space).kept->rows.cells(), bundle.space(space).kept->rows.cells()));
+  }
+  EXPECT_GT(Three::explains({read, "b", "a"}, three.b, three.a), 0.98);
+  EXPECT_GT(Three::explains({read, "a", "b"}, three.a, three.b), 0.98);
+}
+
+TEST(KeptRows, OfSpacesThatLackSomeMeetInTheRest) {
+  const Three three;
+  const Bundle bundle = fit(three.spaces(), three.options());
+  const auto without = [&](const std::string& name, std::int64_t every) {
+    Attachment space = bundle.space(name);
+    KeptRows some{Matrix(0, 0)};
+    std::vector<float> cells;
+    for (std::int64_t place = 0; place < 300; ++place) {
+      if (place % every == 0) continue;
+      some.places.push_back(place);
+      const auto row = space.kept->rows.row(static_cast<std::size_t>(place));
+      cells.insert(cells.end(), row.begin(), row.end());
+    }
+    some.rows = Matrix(some.places.size(), space.map->input_dim());
+    std::ranges::copy(cells, some.rows.cells().begin());
+    space.kept = std::make_shared<KeptRows>(std::move(some));
+    return space;
+  };
+  const Bundle some = bundle.with(without("a", 3)).with(without("b", 5));
+  const Bundle read = bundle_from_bytes(bundle_to_bytes(some), "some");
+  EXPECT_EQ(read.space("b").kept->places, some.space("b").kept->places);
+  EXPECT_GT(Three::explains({read, "a", "b"}, three.a, three.b), 0.98);
+}
+
+TEST(KeptRows, OfWrongPairsAreLeftOut) {
+  const Pair right;
+  Three three;
+  for (std::size_t r = 0; r < 60; ++r) {  // 60 of the 300 support rows have gone round, in b alone
+    std::ranges::copy(right.b.row((r + 1) % 60), three.b.row(r).begin());
+  }
+  FitOptions options = three.options();
+  options.robust = true;
+  const Bundle bundle = fit(std::vector{space_of("a", three.a), space_of("b", three.b)}, options);
+  EXPECT_GT(explained(right.b, Translator(bundle, "a", "b").apply(right.a.view())), 0.97);
+}
+
+TEST(KeptRows, AreForBundlesThatAreNoAdapters) {
+  const Three three;
+  FitOptions options = three.options();
+  options.method = Adapter{Pairwise::ridge};
+  options.anchors.reset();
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)fit(std::vector{space_of("a", three.a), space_of("b", three.b)}, options);
+      },
+      "ridge", "keep_rows", "leave it out");
 }
 
 TEST(Adapter, EveryKindJoinsThePair) {

@@ -185,6 +185,32 @@ for opening, closing in (("[", "]"), ('{"a":', "}")):
 CASES.append((HEADER, "ten million values", "list", of_header(b'{"x":[' + b"0," * 10_000_000 + b"0]}")))
 meta(HEADER, "metadata that is no text", "not text", "method", 7)
 
+KEPT = "rows that are kept"
+KEPT_ROWS: list[tuple[str, str, Any, list[int] | None]] = [
+    ("fewer than the support", "does not fit", lambda rows: rows[1:], None),
+    ("of another width", "does not fit", lambda rows: rows[:, 1:], None),
+    ("none", "does not fit", lambda rows: rows[:0], None),
+    ("NaN", "NaN", lambda rows: rows * np.nan, None),
+    ("fewer than their places", "does not fit", lambda rows: rows[:2], [0, 1, 2]),
+    ("places out of order", "not in order", lambda rows: rows[:2], [1, 0]),
+    ("a place twice", "not in order", lambda rows: rows[:2], [1, 1]),
+    ("a place that is not there", "not one of", lambda rows: rows[:2], [0, BIG - 1]),
+    ("a negative place", "not one of", lambda rows: rows[:2], [-1, 0]),
+]
+
+
+def keep(change: Any, places: list[int] | None) -> Change:
+    def keep_rows(p: Parts) -> None:
+        support, dim = p.header["support_ids"]["shape"][0], p.header["a.mean"]["shape"][0]
+        p.add("a.support", change(np.ones((support, dim), np.float32)))
+        if places is not None:
+            p.add("a.support_places", np.array(places, np.int64), "I64")
+    return keep_rows
+
+
+for name, says, change, places in KEPT_ROWS:
+    CASES.append((KEPT, name, says, keep(change, places)))
+
 FORMAT = "what it claims to be"
 meta(FORMAT, "another format", "not a bundle", "format", "kedge bungle")
 meta(FORMAT, "format 3, of a later version", ["format version 3", "reads versions up to 2", "written by kedge 9.8.7",

@@ -18,6 +18,7 @@ void require_sound(const Bundle& bundle) {
   for (const Attachment& space : bundle.spaces()) {
     if (space.map->output_dim() != anchors || !bundle.has(space.space())) std::abort();
     if (printable(space.space()) != space.space()) std::abort();
+    if (space.kept && space.kept->rows.cols() != space.map->input_dim()) std::abort();
     if (space.decoder && space.decoder->weight.rows() != space.map->input_dim()) std::abort();
   }
   if (printable(bundle.made().kedge_version) != bundle.made().kedge_version) std::abort();

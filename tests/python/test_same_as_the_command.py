@@ -201,7 +201,7 @@ def test_compiled_signatures_have_the_tables_defaults(name: str, table: list[dic
 
 
 # What a command leaves out of a table, since it has lists in their place or no use for it.
-LEFT_OUT = {"method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume"}
+LEFT_OUT = {"method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume", "keep_rows"}
 TABLES = {"fit": (_core.fit_options(), ()), "attach": (_core.attach_options(), ()),
           "match": (_core.match_options(), ()),
           "compare": (_core.compare_options(), ()), "retrieve": (_core.retrieve_options(), ()),

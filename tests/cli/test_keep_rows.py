@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles that keep rows: what they say, hold and translate."""
+import numpy as np
+import pytest
+from conftest import Kedge
+from safetensors.numpy import load_file
+
+ROWS = 300
+
+
+@pytest.fixture
+def shared(kedge: Kedge) -> list[str]:
+    """Encoders of which a and b share more than c knows, and than one anchor holds."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(ROWS, 4))
+    for name, dim in (("a", 6), ("b", 8), ("c", 5)):
+        causes = hidden[:, :2] if name == "c" else hidden
+        rows = causes @ rng.normal(size=(causes.shape[1], dim)) + 0.05 * rng.normal(size=(ROWS, dim))
+        np.save(kedge.folder / f"{name}.npy", (3 + rows).astype(np.float32))
+    return ["--rows", "0:240", "--anchors", "1"]
+
+
+def explained(kedge: Kedge, bundle: str) -> float:
+    kedge.ok("translate", bundle, "--from", "a", "--to", "b", "-i", "a.npy", "--rows", "240:300", "-o", "found.npy")
+    truth, found = np.load(kedge.folder / "b.npy")[240:], np.load(kedge.folder / "found.npy")
+    return float(1 - ((truth - found) ** 2).sum() / ((truth - truth.mean(0)) ** 2).sum())
+
+
+def test_fit_says_what_to_expect_and_what_it_takes(kedge: Kedge, shared: list[str]) -> None:
+    spaces = ["--space", "a=a.npy", "--space", "b=b.npy", "--space", "c=c.npy"]
+    plain = kedge.ok("fit", *spaces, *shared, "-o", "plain.kedge")
+    kept = kedge.ok("fit", *spaces, *shared, "--keep-rows", "-o", "kept.kedge")
+    assert plain.stderr.count("' is translated with an expected R^2 of: ") == 3
+    assert "'a' is translated with an expected R^2 of: b 0.9" in kept.stderr
+    assert f"keeps the support rows of every space, which take {240 * 19 * 4 / 1e6:.1f} MB of it" in kept.stderr
+    foretold = kedge.json("fit", *spaces, *shared, "--keep-rows", "-o", "kept.kedge")["spaces"][0]["translations"]
+    assert [one["to"] for one in foretold] == ["b", "c"]
+    assert abs(foretold[0]["r2"] - explained(kedge, "kept.kedge")) < 0.02
+    assert explained(kedge, "plain.kedge") < 0.8
+
+
+def test_attach_keeps_the_rows_of_the_new_space(kedge: Kedge, shared: list[str]) -> None:
+    kedge.ok("fit", "--space", "a=a.npy", "--space", "c=c.npy", *shared, "--keep-rows", "-o", "kept.kedge")
+    kedge.ok("attach", "kept.kedge", "--space", "b=b.npy", "--rows", "0:240", "-o", "kept.kedge")
+    tensors = load_file(kedge.folder / "kept.kedge")
+    ids = tensors["support_ids"]
+    np.testing.assert_array_equal(tensors["b.support"], np.load(kedge.folder / "b.npy")[ids])
+    assert explained(kedge, "kept.kedge") > 0.95
+
+
+def test_it_is_refused_where_it_adds_nothing(kedge: Kedge, shared: list[str]) -> None:
+    kedge.refused(2, "fit", "--space", "a=a.npy", "--space", "b=b.npy", *shared[:2], "--method", "ridge", "--keep-rows",
+                  "-o", "x.kedge", says=["ridge", "--keep-rows", "leave it out"])
