@@ -72,7 +72,12 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
     amount.add_kernel(support, dims[0], dims[1]);
     amount.add_kernel(support, dims[1], dims[0]);
   } else if (makes_kernels(options)) {
-    for (const std::size_t dim : dims) amount.add_kernel(support, dim, anchor_count(options, rows));
+    for (std::size_t from = 0; from < dims.size(); ++from) {
+      amount.add_kernel(support, dims[from], anchor_count(options, rows));
+      for (std::size_t to = 0; to < dims.size() && options.keep_rows; ++to) {
+        if (to != from) amount.add_kernel(support, dims[from], dims[to]);
+      }
+    }
   }
   return amount.on(options.device);
 }

@@ -316,7 +316,7 @@ Bundle fit(FitInput input, const FitOptions& asked, const Progress& progress) {
   judge_sources(learned, made, input, statistics);
   if (!options.keep_rows && !is_adapter(made.method)) expect_translations(learned, input.support.rows);
   Bundle bundle(std::move(made), std::move(learned.anchors), std::move(learned.spaces));
-  return options.keep_rows ? expect_regressions(std::move(bundle)) : bundle;
+  return options.keep_rows ? expect_regressions(std::move(bundle), progress) : bundle;
 }
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {

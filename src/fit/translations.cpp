@@ -87,15 +87,20 @@ void expect_translations(Learned& learned, std::span<const Matrix64> supports) {
   }
 }
 
-Bundle expect_regressions(Bundle bundle) {
-  for (const std::string& from : bundle.made().sources) {
+Bundle expect_regressions(Bundle bundle, const Progress& progress) {
+  const std::vector<std::string> sources = bundle.made().sources;
+  const std::size_t pairs = sources.size() * (sources.size() - 1);
+  std::size_t done = 0;
+  for (const std::string& from : sources) {
     Attachment space = bundle.space(from);
-    for (const std::string& to : bundle.made().sources) {
+    for (const std::string& to : sources) {
       if (to == from) continue;
+      if (progress) progress({"regressing pairs", done++, pairs, ""});
       if (const auto r2 = Translator(bundle, from, to).r2()) space.translations.push_back({to, *r2});
     }
     bundle = bundle.with(std::move(space));
   }
+  if (progress) progress({"regressing pairs", pairs, pairs, ""});
   return bundle;
 }
 

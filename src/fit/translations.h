@@ -16,6 +16,6 @@ namespace kedge {
 void expect_translations(Learned& learned, std::span<const Matrix64> supports);
 
 /// The same in a bundle that keeps rows, whose translations are regressed pair by pair.
-[[nodiscard]] Bundle expect_regressions(Bundle bundle);
+[[nodiscard]] Bundle expect_regressions(Bundle bundle, const Progress& progress);
 
 }  // namespace kedge
