@@ -34,11 +34,11 @@ def by_leverage(kernel: np.ndarray, strength: float, count: int, seed: int) -> n
 def measure(pair: Pair, seed: int) -> dict[tuple[str, float], tuple[float, float]]:
     old, new = pair.old_docs.astype(np.float64), pair.new_docs.astype(np.float64)
     bundle = kedge.fit({"old": old[pair.support], "new": new[pair.support]}, method="kernel", support=len(pair.support))
-    chosen = bundle["old"].kernel
+    chosen = bundle["old"].kernel or {}
     width, strength = chosen["width"], chosen["strength"] * len(pair.support)
     features = old - bundle["old"].mean
-    if np.size(chosen["whitener"]) > 1:
-        features = features @ np.asarray(chosen["whitener"], np.float64)
+    if chosen["whitener"] is not None:
+        features = features @ chosen["whitener"].astype(np.float64)
     features /= np.linalg.norm(features, axis=1, keepdims=True).clip(1e-12)
     known, start = features[pair.support], new[pair.support].mean(0)
     kernel = np.exp(width * (known @ known.T - 1))

@@ -39,7 +39,7 @@ def features() -> Rows:
     fourier = RBFSampler(gamma=.05, n_components=256, random_state=0).fit_transform(pixels)
     spaces = {"pixels": pixels, "fourier": fourier,
               "convolutions": np.hstack(maps), "network": hidden @ random.normal(size=(128, 100))}
-    return {name: np.float32(rows) for name, rows in spaces.items()}
+    return {name: rows.astype(np.float32) for name, rows in spaces.items()}
 
 
 def explained(truth: np.ndarray, found: np.ndarray) -> float:

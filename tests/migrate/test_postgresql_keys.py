@@ -50,8 +50,8 @@ def test_a_whole_migration(sql: psycopg.Connection, address: str, folder: pathli
         sql.execute(words.SQL("UPDATE docs SET {} = %s WHERE {}").format(column, where(shape)), [part, *key(here)])
     assert run("verify", "-q") == 0 and run("cutover", "--json") == 0
     found = facts(capsys)
-    moved = "a vector goes along with its document, but not from one partition to another unless it is a column"
-    assert found["arrived"] == (2 if shape.partitions and not into else 1), moved
+    why = "a vector goes along with its document, but not from one partition to another unless it is a column"
+    assert found["arrived"] == (2 if shape.partitions and not into else 1), why
     assert run("cutover", "-q") == 0 and run("verify", "-q", "--rows", ROWS) == 0
     keys = {key(n) for n in range(ROWS) if n not in (3, 5, 8)} | {
         key(ROWS + 1), (key(6)[0], key(5)[1]), (key(8)[0], key(ROWS + 9)[1])}
