@@ -18,13 +18,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import record
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KEDGE = ROOT / "build" / "bench" / "bench" / "kedge_step_bench"
+COMMAND = ROOT / "build" / "bench" / "cli" / "kedge"
 PYTHON = ROOT / "build" / "torch-venv" / "bin" / "python"
 PEER = ROOT / "bench" / "peer.py"
 MEMORY_ALLOWANCE = 1.3
@@ -71,17 +72,24 @@ def flops(sizes: argparse.Namespace) -> int:
     return int(per_width * width + 6 * sizes.batch**2 * anchors * pairs)
 
 
-def run(command: Sequence[object]) -> tuple[dict[str, Any], str]:
+def run(command: Sequence[object], env: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
     """What the command printed as JSON, and what it wrote to stderr."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=env)
     if done.returncode != 0:
         sys.exit(f"{command[0]} failed:\n{done.stderr}")
     return json.loads(done.stdout), done.stderr
 
 
+def blas_kernels() -> dict[str, str]:
+    """The variable by which the kedge command names OpenBLAS's kernels for this processor to itself."""
+    devices = subprocess.run([COMMAND, "devices"], capture_output=True, text=True, check=True).stdout
+    name = re.search(r"OpenBLAS for (\w+)", devices)
+    return {"OPENBLAS_CORETYPE": name[1]} if name else {}
+
+
 def time_kedge(sizes: argparse.Namespace) -> dict[str, Any]:
     step = [KEDGE, sizes.rows, sizes.support, sizes.anchors, sizes.batch, sizes.steps, *sizes.dims]
-    found, report = run(["/usr/bin/time", "-v", *step])
+    found, report = run(["/usr/bin/time", "-v", *step], {**blas_kernels(), **os.environ})
     found["peak_bytes"] = 1024 * int(re.findall(r"Maximum resident set size \(kbytes\): (\d+)", report)[0])
     return found
 
