@@ -101,10 +101,20 @@ unsigned threads_locked(State& s) {
   return s.threads;
 }
 
-/// Whether BLAS has, or can map, the buffers that one more call needs.
+/// Whether BLAS has, or can map, the buffers that one more call needs. Beside other calls it maps them when it needs
+/// them, and before that another thread may make a heap, for which malloc asks for this much.
 bool has_room(const Blas& b, unsigned threads) {
+  constexpr std::size_t kHeap = std::size_t{128} << 20;
   const std::size_t buffers = (b.inside < b.most_inside ? 0 : 1) + std::max(b.most_threads, threads) - b.most_threads;
-  return buffers == 0 || can_map(blas_memory(buffers));
+  return buffers == 0 || can_map(blas_memory(buffers) + (b.inside > 0 ? kHeap : 0));
+}
+
+/// Returns once the threads of BLAS and a call of the calling thread have mapped their buffers.
+void map_buffers() {
+  constexpr int kShared = 1 << 14;                  // so many values are divided among all threads
+  static double zeros[kShared], sum[kShared] = {};  // static, because memory may be short
+  cblas_daxpy(kShared, 1, zeros, 1, sum, 1);        // without a buffer of the caller's
+  cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, 1, 1, 1, zeros, 1, 0, sum, 1);
 }
 
 void tell_blas(int count) {
@@ -153,14 +163,14 @@ BlasCall::BlasCall(unsigned threads) {
   ++b.let_in;
   if (b.let_in < b.came) b.changed.notify_all();
   if (!has_room(b, threads)) throw std::bad_alloc();
+  const bool more_buffers = threads > b.most_threads || b.most_inside == 0;
   b.most_inside = std::max(b.most_inside, b.inside + 1);
-  const bool more_threads = threads > b.most_threads;
   b.most_threads = std::max(b.most_threads, threads);
   if (b.inside++ == 0) {
     b.found = openblas_get_num_threads();
     b.threads = threads;
     tell_blas(static_cast<int>(threads));
-    if (more_threads) await_blas_threads();
+    if (more_buffers) map_buffers();
   }
 }
 
@@ -177,9 +187,10 @@ bool can_map(std::size_t bytes) {
 }
 
 void await_blas_threads() {
-  constexpr int kShared = 1 << 14;                  // so many values are divided among all threads
-  static double zeros[kShared], sum[kShared] = {};  // static, because memory may be short
-  cblas_daxpy(kShared, 1, zeros, 1, sum, 1);
+  Blas& b = blas();
+  const std::scoped_lock lock(b.lock);
+  map_buffers();
+  b.most_inside = std::max(b.most_inside, std::size_t{1});
 }
 
 std::size_t BlasCall::waiting() {

@@ -39,8 +39,9 @@ class BlasCall {
 [[nodiscard]] std::size_t blas_memory(std::size_t threads);
 /// Whether so much could be mapped now. OpenBLAS must be asked for nothing that does not fit: it would try for ever.
 [[nodiscard]] bool can_map(std::size_t bytes);
-/// Returns once all threads of BLAS have begun and mapped their buffers. There must be room for them: a thread that
-/// finds none tries for ever, and both a call of BLAS and exit() wait for it. Later others could have taken the room.
+/// Returns once all threads of BLAS have begun, and they and the calling thread have mapped their buffers. There must
+/// be room for them: whoever finds none tries for ever, and exit() waits for it too. Later others could have taken the
+/// room.
 void await_blas_threads();
 
 }  // namespace kedge
