@@ -31,6 +31,7 @@ Json spaces_to_json(const Bundle& bundle) {
     Json one = {{"name", space.space()}, {"dim", space.map->input_dim()}, {"fitted", is_source(bundle, space.space())}};
     one.update(fit_to_json(space));
     if (space.decoder) one.set("decoder", ridge_to_json(space.decoder->fit));
+    if (space.kept) one.set("kept_rows", space.kept->rows.rows());
     all.push_back(one);
   }
   return all;
@@ -93,6 +94,15 @@ std::string regression_of(const Attachment& space) {
                      ridge.whitening == 1   ? ""
                      : ridge.whitening == 0 ? " raw"
                                             : " half");
+}
+
+/// Which spaces keep how many support rows; empty if none does.
+std::string describe_kept(const Bundle& bundle) {
+  std::string all;
+  for (const Attachment& space : bundle.spaces()) {
+    if (space.kept) all += fmt::format("{}{} {}", all.empty() ? "" : ", ", space.space(), space.kept->rows.rows());
+  }
+  return all.empty() ? "" : "support rows that are kept, with which a translation regresses its own pair: " + all;
 }
 
 void print_spaces(const Bundle& bundle) {
@@ -159,6 +169,7 @@ void run(const Options& o) {
   }
   const std::string rows = describe_rows(bundle.spaces());
   if (!rows.empty()) fmt::print("\n  {}\n", rows);
+  if (const std::string kept = describe_kept(bundle); !kept.empty()) fmt::print("\n  {}\n", kept);
   for (const Attachment& space : bundle.spaces()) {
     if (space.choice() != nullptr && has_meaningful_r2(bundle, space)) fmt::print("  {}\n", describe_choice(space));
   }

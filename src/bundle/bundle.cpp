@@ -93,8 +93,11 @@ Bundle Bundle::with(Attachment space) const {
     grown.spaces_.push_back(std::move(space));
     return grown;
   }
-  // A way back from the old one knows nothing of the new one's rows.
+  // A way back from the old one, and what was expected of translations to it, know nothing of the new one's rows.
   for (Attachment& other : grown.spaces_) {
+    if (same->map != space.map) {
+      std::erase_if(other.translations, [&](const auto& one) { return one.to == space.space(); });
+    }
     auto* made = std::get_if<ByKernel>(&other.by);
     if (made == nullptr || !made->reverse || made->reverse->space() != space.space()) continue;
     made->reverse.reset();

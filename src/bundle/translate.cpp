@@ -110,14 +110,14 @@ void Translator::go_through(const RelativeMap& map, const Attachment& target) {
   if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
     refuse(
         "the map of '{}' has the similarity {}, which cannot be inverted; translation needs a bundle with the "
-        "similarity wip",
-        from_, to_string(map.similarity()));
+        "similarity wip, or one that keeps rows ({})",
+        from_, to_string(map.similarity()), flag_words("keep-rows"));
   }
   if (!target.decoder) {
     refuse(
         "space '{}' has no decoder, so nothing can be translated into it; attach it again to a bundle with the "
-        "similarity wip",
-        to_);
+        "similarity wip, or to one that keeps rows ({})",
+        to_, flag_words("keep-rows"));
   }
   if (const RelativeMap* reverse = target.reverse(); reverse != nullptr && reverse->space() == from_) {
     return take(*reverse);

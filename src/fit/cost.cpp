@@ -62,7 +62,7 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
   const Work work;
   const FitOptions options = with_effort(asked, dims.size(), has_others(asked, rows));
   const std::size_t support = support_size(options, rows);
-  Amount amount;
+  Amount amount, pairs;
   if (const Refinement* refinement = refinement_of(options)) {
     amount.work += refinement_work(*refinement, options, dims, rows);
     amount.bytes = sizeof(float) * refinement_floats(dims, rows, support, anchor_count(options, rows),
@@ -75,11 +75,13 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
     for (std::size_t from = 0; from < dims.size(); ++from) {
       amount.add_kernel(support, dims[from], anchor_count(options, rows));
       for (std::size_t to = 0; to < dims.size() && options.keep_rows; ++to) {
-        if (to != from) amount.add_kernel(support, dims[from], dims[to]);
+        if (to != from) pairs.add_kernel(support, dims[from], dims[to]);
       }
     }
   }
-  return amount.on(options.device);
+  const Cost cost = amount.on(options.device);
+  const Cost of_pairs = pairs.on(Device::cpu);  // where they are regressed, whatever the device
+  return {cost.seconds + of_pairs.seconds, std::max(cost.bytes, of_pairs.bytes)};
 }
 
 Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t dim) {

@@ -34,21 +34,21 @@ std::span<const float> r2_of(const Attachment& space) {
   return {};
 }
 
-/// What a map would make of support rows that are left out: what it misses there is larger than what it misses of rows
-/// it was fitted on, on the whole by as much as its cross-validated error.
-EigenRows<double> left_out(const Attachment& space, const EigenRows<double>& targets, const Matrix64& rows) {
-  const Matrix found = space.map->apply(matrix_of<float>(as_eigen(rows.view())).view());
-  const EigenRows<double> missed = targets - as_eigen(found.view()).cast<double>();
-  const Eigen::ArrayXXd around = (targets.rowwise() - targets.colwise().mean()).array();
-  const auto r2 = as_eigen(r2_of(space)).cast<double>().array();
+/// What a regression would make of support rows that are left out: what it misses there is larger than what it misses
+/// of rows it was fitted on, on the whole by as much as its cross-validated error.
+EigenRows<double> left_out(const EigenRows<double>& truth, const EigenRows<double>& found, std::span<const float> r2s) {
+  const EigenRows<double> missed = truth - found;
+  const Eigen::ArrayXXd around = (truth.rowwise() - truth.colwise().mean()).array();
+  const auto r2 = as_eigen(r2s).cast<double>().array();
   const double expected = (around.square().colwise().sum().row(0) * (1 - r2)).sum();
   const double seen = missed.squaredNorm();
-  return targets - (seen > 0 ? std::max(1.0, std::sqrt(expected / seen)) : 1.0) * missed;
+  return truth - (seen > 0 ? std::max(1.0, std::sqrt(expected / seen)) : 1.0) * missed;
 }
 
+/// As of a ridge, -1 is the least.
 double explained(const EigenRows<double>& truth, const EigenRows<double>& found) {
   const double variance = (truth.rowwise() - truth.colwise().mean()).squaredNorm();
-  return variance > 0 ? 1 - (truth - found).squaredNorm() / variance : 0;
+  return variance > 0 ? std::max(-1.0, 1 - (truth - found).squaredNorm() / variance) : 0;
 }
 
 }  // namespace
@@ -75,14 +75,19 @@ void expect_translations(Learned& learned, std::span<const Matrix64> supports) {
   for (std::size_t i = 0; i < supports.size(); ++i) {
     Attachment& space = learned.spaces[i];
     if (r2_of(space).empty()) continue;
-    const EigenRows<double> met = left_out(space, targets, pick_rows(supports[i].view(), rows));
+    const Matrix mapped =
+        space.map->apply(matrix_of<float>(as_eigen(pick_rows(supports[i].view(), rows).view())).view());
+    const EigenRows<double> off = left_out(targets, as_eigen(mapped.view()).cast<double>(), r2_of(space)) - targets;
     for (std::size_t j = 0; j < supports.size(); ++j) {
       const Attachment& other = learned.spaces[j];
       if (i == j || !other.decoder) continue;
+      const EigenRows<double> truth = as_eigen(supports[j].view())(rows, Eigen::all);
       const EigenRows<double> decode = as_eigen(other.decoder->weight.view()).cast<double>();
-      EigenRows<double> found = product(met, decode.transpose());
-      found.rowwise() += as_eigen(std::span(other.decoder->bias)).cast<double>();
-      space.translations.push_back({other.space(), explained(as_eigen(supports[j].view())(rows, Eigen::all), found)});
+      EigenRows<double> decoded = product(targets, decode.transpose());
+      decoded.rowwise() += as_eigen(std::span(other.decoder->bias)).cast<double>();
+      const EigenRows<double> found =
+          left_out(truth, decoded, other.decoder->fit.r2) + product(off, decode.transpose());
+      space.translations.push_back({other.space(), explained(truth, found)});
     }
   }
 }

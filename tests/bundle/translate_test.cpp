@@ -153,6 +153,23 @@ TEST(KeptRows, TranslateAsARegressionOfThePairWould) {
   EXPECT_NEAR(lost.space("a").translations.at(0).r2, Three::explains(through, three.a, three.b), 0.1);
 }
 
+TEST(Translate, WhatWasExpectedOfASpaceGoesWhenAnotherReplacesIt) {
+  const Three three;
+  const auto expected = [](const Bundle& bundle) {
+    std::vector<std::string> to;
+    for (const ExpectedTranslation& one : bundle.space("a").translations) to.push_back(one.to);
+    return to;
+  };
+  for (const bool keep : {false, true}) {
+    FitOptions options = three.options();
+    options.keep_rows = keep;
+    const Bundle bundle = fit(three.spaces(), options);
+    EXPECT_EQ(expected(bundle), (std::vector<std::string>{"b", "c"}));
+    EXPECT_EQ(expected(bundle.with(bundle.space("b"))), (std::vector<std::string>{"b", "c"}));
+    EXPECT_EQ(expected(bundle.with(attach(bundle, space_of("b", three.c)))), std::vector<std::string>{"c"});
+  }
+}
+
 TEST(KeptRows, TranslateByKernelWhereTheMapIs) {
   const Three three;
   FitOptions options = three.options();
