@@ -54,9 +54,11 @@ def test_a_whole_migration(sql: psycopg.Connection, address: str, folder: pathli
 
 def test_two_spellings_of_one_id_are_refused(sql: psycopg.Connection, address: str) -> None:
     """This server knows no collation of that kind, so one is called so; and a type of that name stands for citext's."""
-    sql.execute('CREATE COLLATION loose FROM "C"; CREATE DOMAIN citext AS text')
+    sql.execute('CREATE COLLATION loose FROM "C"; CREATE DOMAIN citext AS text; CREATE DOMAIN mail AS citext; '
+                "CREATE SCHEMA apart; CREATE DOMAIN apart.citext AS text")
     sql.execute("UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'loose'")
-    for kind, by in (("text COLLATE loose", "collation"), ("citext", "type citext")):
+    for kind, by in (("text COLLATE loose", "collation"), ("citext", "type citext"), ("mail", "type citext"),
+                     ("apart.citext", "type citext")):
         sql.execute("DROP TABLE IF EXISTS docs")
         fill(sql, ["a"], spaces(1)[0], kind)
         with pytest.raises(UsageError, match=f"two spellings of one id are the same to the server, by its {by}"):

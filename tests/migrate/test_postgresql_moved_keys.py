@@ -2,13 +2,18 @@
 """Documents whose keys others change while a migration is under way, and after it: vectors go along."""
 import json
 import pathlib
+from collections.abc import Sequence
 
+import numpy as np
 import psycopg
 import pytest
 from kedge import migrate
-from kedge.migrate.moved import with_moves
-from kedge.migrate.store import Note
+from kedge.migrate.moved import whole_moves, with_moves
+from kedge.migrate.store import BATCH_ROWS, Note
+from kedge.migrate.stores.postgres_side import PostgresSide
+from kedge.migrate.stores.postgresql import PostgresStore
 from kedge.migrate.stores.scores import unit
+from kedge.migrate.types import Id, Vectors
 from keyed_tables import text_of
 from made_up import ROWS, spaces
 from postgres_tables import fill, value
@@ -39,6 +44,24 @@ def shown(sql: psycopg.Connection, key: int, into: str) -> list[float]:
     found = value(sql, f"SELECT embedding::text FROM {'docs' if into else 'kedge_docs'} WHERE id = {key}")
     vector: list[float] = json.loads(found)
     return vector
+
+
+def free() -> int:
+    """Number of a document without a real vector."""
+    return min(set(range(ROWS)).difference(drawn()))
+
+
+def embed(sql: psycopg.Connection, into: str, key: int, text: int) -> None:
+    """As an application that has the new model does, after the cutover."""
+    table = "docs" if into else "docs_embedding_new"
+    sql.execute(f"UPDATE {table} SET embedding = %s WHERE id = %s", [text_of(unit(spaces()[1])[text]), key])
+
+
+def may_exchange(sql: psycopg.Connection) -> None:
+    sql.execute("ALTER TABLE docs DROP CONSTRAINT docs_pkey, ADD PRIMARY KEY (id) DEFERRABLE")
+
+
+STALE = "SELECT array_agg(id ORDER BY id) FROM docs_embedding_new WHERE stale"
 
 
 @pytest.mark.parametrize("into", ["", "column"])
@@ -111,6 +134,155 @@ def test_after_finish_too(applied: psycopg.Connection, into: str) -> None:
     assert lack == [(8,), (9,)]
     sql.execute("UPDATE docs SET id = 1005, body = '6' WHERE id = 5")
     assert value(sql, "SELECT stale FROM docs_embedding_new WHERE id = 1005")
+
+
+@pytest.mark.parametrize("into", ["", "column"])
+def test_an_application_s_vector_before_the_cutover(applied: psycopg.Connection, into: str) -> None:
+    sql, one = applied, free()
+    table, column = ("docs", "embedding_new") if into else ("docs_embedding_new", "embedding")
+    right = unit(spaces()[1])[one]
+    sql.execute(f"UPDATE {table} SET {column} = %s WHERE id = %s", [text_of(right), one])
+    if not into:  # in a column it is translated again then
+        assert run("apply", "-q") == 0
+    sql.execute(f"UPDATE docs SET id = 1005 WHERE id = {one}")
+    assert run("apply", "-q") == 0
+    require_near(json.loads(value(sql, f"SELECT {column}::text FROM {table} WHERE id = 1005")), right)
+
+
+@pytest.mark.parametrize("into", [""])
+def test_an_application_s_vector_after_the_cutover(applied: psycopg.Connection, into: str) -> None:
+    """It stays, and it is stale at the end only if the text was edited after it."""
+    sql, new, one = applied, unit(spaces()[1]), free()
+    assert run("cutover", "-q") == 0
+    for key, text in ((one, one), (one + 1, 7)):
+        sql.execute(f"UPDATE docs SET body = '{text}' WHERE id = {key}")
+        embed(sql, into, key, text)
+    assert run("cutover", "-q") == 0
+    sql.execute(f"UPDATE docs SET id = id + 1000 WHERE id IN ({one}, {one + 1})")
+    sql.execute(f"UPDATE docs SET body = '8' WHERE id = {one + 1001}")
+    for step in ("cutover", "finish"):
+        assert run(step, "-q") == 0
+        require_near(shown(sql, one + 1000, into), new[one])
+        require_near(shown(sql, one + 1001, into), new[7])
+    assert value(sql, STALE) == [one + 1001]
+
+
+@pytest.mark.parametrize("into", [""])
+def test_a_change_of_key_in_two_batches_of_notes(applied: psycopg.Connection, into: str) -> None:
+    sql, one = applied, free()
+    assert run("cutover", "-q") == 0
+    embed(sql, into, one, one)
+    sql.execute(f"DO $$ BEGIN FOR n IN 3..{BATCH_ROWS} LOOP UPDATE docs SET body = n::text WHERE id = {one + 1}; "
+                "END LOOP; END $$")
+    sql.execute(f"UPDATE docs SET id = 1005 WHERE id = {one}")
+    notes = value(sql, "SELECT relname FROM pg_class WHERE relname ~ '^kedge_notes' AND relkind = 'r'")
+    kinds = "SELECT array_agg(what ORDER BY mark) FROM {} WHERE mark BETWEEN {} AND {}"
+    assert value(sql, kinds.format(notes, BATCH_ROWS, BATCH_ROWS + 1)) == ["key", "gone"]
+    assert run("cutover", "-q") == 0
+    require_near(shown(sql, 1005, into), unit(spaces()[1])[one])
+
+
+@pytest.mark.parametrize("into", [""])
+def test_a_document_that_goes_while_it_finishes(applied: psycopg.Connection, into: str,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its vector goes too, or goes along; whoever gets its key does not get its vector as a fresh one."""
+    sql, old, write = applied, spaces()[0], PostgresSide.write
+    assert run("cutover", "-q") == 0
+    sql.execute("UPDATE docs SET embedding = %s WHERE id IN (9, 11, 13)", [text_of(old[8])])
+
+    def late(self: PostgresSide, ids: Sequence[Id], vectors: Vectors | None) -> None:
+        sql.execute("DELETE FROM docs WHERE id = 9; UPDATE docs SET id = 1011 WHERE id = 11; "
+                    "UPDATE docs SET id = 1013 WHERE id = 13; UPDATE docs SET id = 13 WHERE id = 10")
+        write(self, ids, vectors)
+
+    monkeypatch.setattr(PostgresSide, "write", late)
+    assert run("finish", "-q") == 0
+    assert value(sql, "SELECT count(*) FROM docs_embedding_new s WHERE NOT EXISTS (SELECT 1 FROM docs d "
+                      "WHERE d.id = s.id)") == 0
+    assert 13 in value(sql, STALE)
+    sql.execute("INSERT INTO docs (id, body) VALUES (9, 'another document')")
+    assert value(sql, "SELECT embedding IS NULL FROM kedge_docs WHERE id = 9")
+
+
+@pytest.mark.parametrize("into", ["column"])
+def test_a_document_that_gets_another_s_key_while_it_finishes(applied: psycopg.Connection, into: str,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    sql, write = applied, PostgresStore.write
+    assert run("cutover", "-q") == 0
+    sql.execute("UPDATE docs SET embedding_old = %s WHERE id = 9", [text_of(spaces()[0][8])])
+    right = shown(sql, 10, into)
+
+    def late(self: PostgresStore, ids: Sequence[Id], vectors: Vectors | None) -> None:
+        sql.execute("UPDATE docs SET id = 1009 WHERE id = 9; UPDATE docs SET id = 9 WHERE id = 10")
+        write(self, ids, vectors)
+
+    monkeypatch.setattr(PostgresStore, "write", late)
+    assert run("finish", "-q") == 0
+    require_near(shown(sql, 9, into), np.array(right))
+
+
+@pytest.mark.parametrize("into", ["", "column"])
+def test_an_edit_before_keys_are_exchanged_is_not_forgotten(applied: psycopg.Connection, into: str,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
+    sql = applied
+    may_exchange(sql)
+    assert run("cutover", "-q") == 0
+    sql.execute("UPDATE docs SET body = '7' WHERE id = 9")
+    sql.execute("UPDATE docs SET id = 17 - id WHERE id IN (8, 9)")
+    capsys.readouterr()
+    assert run("rollback", "--json") == 0
+    assert 8 in facts(capsys)["old_text"]
+
+
+@pytest.mark.parametrize("into", [""])
+def test_a_key_and_a_text_in_one_transaction_after_finish(applied: psycopg.Connection, into: str) -> None:
+    """In any order, with a vector of the new text or without."""
+    sql = applied
+    for step in ("cutover", "finish"):
+        assert run(step, "-q") == 0
+    orders = ("kt", "tk", "ktv", "vkt", "vtk", "tkv", "tvk")
+    for one, order in enumerate(orders):
+        key = one
+        with sql.transaction():
+            for word in order:
+                if word == "k":
+                    sql.execute(f"UPDATE docs SET id = {1000 + one} WHERE id = {one}")
+                    key = 1000 + one
+                elif word == "t":
+                    sql.execute(f"UPDATE docs SET body = '17' WHERE id = {key}")
+                else:
+                    embed(sql, into, key, 17)
+    assert value(sql, STALE) == [1000 + one for one, order in enumerate(orders) if "v" not in order]
+    sql.execute("ALTER TABLE docs RENAME body TO content")
+    sql.execute("UPDATE docs SET content = '17' WHERE id = 30; UPDATE docs SET id = 1031 WHERE id = 31; "
+                "UPDATE docs SET id = 1032, content = '17' WHERE id = 32")
+    assert value(sql, STALE) == [30, 1000, 1001, 1032]
+    assert shown(sql, 1031, into)
+
+
+def test_exchanged_keys_of_a_document_that_is_left_out(sql: psycopg.Connection, address: str,
+                                                       folder: pathlib.Path) -> None:
+    """One that meets the condition and one that has no row do not get each other's vectors after finish."""
+    fill(sql, range(ROWS), spaces()[0])
+    sql.execute("UPDATE docs SET body = id::text; ALTER TABLE docs ADD live boolean NOT NULL DEFAULT true")
+    assert run("plan", "-q", "--store", f"{address}&table=docs&column=embedding&text=body", "--where", "live",
+               "--embed", "models:new", "--sample", 120) == 0
+    for step in ("sample", "fit", "apply", "verify", "cutover", "finish"):
+        assert run(step, "-q") == 0
+    may_exchange(sql)
+    sql.execute("INSERT INTO docs (id, body) VALUES (9001, 'came')")
+    assert value(sql, "SELECT count(*) FROM docs_embedding_new WHERE id IN (8, 9001)") == 1
+    sql.execute("UPDATE docs SET id = 9009 - id WHERE id IN (8, 9001)")
+    assert value(sql, "SELECT count(*) FROM docs_embedding_new WHERE id IN (8, 9001) AND embedding IS NOT NULL") == 0
+
+
+def test_a_batch_of_notes_ends_before_half_a_change() -> None:
+    whole = [Note(1, "a", "text", 5), Note(2, "b", "key", 6), Note(3, "a", "gone", 6)]
+    assert whole_moves(whole) == whole
+    assert whole_moves([*whole, Note(4, "c", "key", 7), Note(5, "d", "old", 8)]) == whole
+    # Two transactions at a time: without the second half of the later one, the earlier one's is missing too.
+    assert whole_moves([*whole, Note(4, "c", "key", 7), Note(5, "e", "key", 8), Note(6, "d", "gone", 7)]) == whole
+    assert whole_moves([Note(4, "c", "key", 7)]) == [Note(4, "c", "key", 7)], "the next batch begins with it otherwise"
 
 
 def test_notes_follow_a_document() -> None:

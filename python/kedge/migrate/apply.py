@@ -12,7 +12,7 @@ from .._errors import Error, UsageError
 from .._progress import command_progress
 from . import draw, models, pipeline
 from .migration import Migration, usable
-from .moved import with_moves
+from .moved import whole_moves, with_moves
 from .pace import Pace
 from .store import BATCH_ROWS, Missing, Note, Rows, Store
 from .types import Found, Id, Moment, Vectors
@@ -182,6 +182,7 @@ def by_notes(migration: Migration) -> dict[str, int]:
     seen = not migration.switched  # what a cutover kept for a rollback is to be caught up after that
     notes = old.notes(owner, seen)
     while notes:
+        full, notes = len(notes) == BATCH_ROWS, whole_moves(notes)
         # After a cutover a document may have a new vector alone, so comparing would take it for one that is gone.
         if any(note.id is None for note in notes):
             if not migration.switched:
@@ -192,7 +193,7 @@ def by_notes(migration: Migration) -> dict[str, int]:
         caught = sums(caught, follow(migration, [note for note in notes if note.id is not None]))
         old.forget(owner, notes, keep=migration.switched)
         # Others go on writing: what came after the last full batch is for the next pass, or this would never end.
-        notes = old.notes(owner, seen) if len(notes) == BATCH_ROWS else []
+        notes = old.notes(owner, seen) if full else []
     return caught
 
 
@@ -205,14 +206,19 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     journal, new = migration.journal, migration.new
     about: dict[Id, list[Note]] = {}
     # After a cutover an old vector may be out of date, and the new one goes along where a key changes.
-    for note in with_moves(notes) if migration.switched else sorted(notes):
+    for note in with_moves(notes):
         about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
-    moved = [key for key in there if all(note.what == "moved" for note in about[key])]
-    came = list(new.written_by_others(moved) or ()) if moved else []  # others are translated again, to be sure
+    whats = {key: {note.what for note in found} for key, found in about.items()}
+    moved = [key for key in there if "moved" in whats[key] <= {"moved", "text"}]
+    came = set(new.written_by_others(moved) or ()) if moved else set()  # others are translated again, to be sure
     journal.forget(came)  # what it knows is of who had the key before
-    for key in came:
+    whole = [key for key in came if "text" not in whats[key]]
+    alone = [key for key in whole if key not in old]
+    journal.already_real(alone, np.zeros((len(alone), 1)))
+    journal.already_real([key for key in whole if key in old], [old[key] for key in whole if key in old])
+    for key in whole:
         del about[key], there[key]
         old.pop(key, None)
     # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
@@ -228,7 +234,7 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     again = new.take_over(journal.owner, out_of_date) if out_of_date and migration.watched else set()
     stay = theirs | real | again | set(journal.ids("only_new"))
     if migration.switched:  # then an old vector that did not change is no better than the new one
-        stay |= {key for key, found in about.items() if not {note.what for note in found} & OLD_CAME}
+        stay |= {key for key in about if not whats[key] & OLD_CAME} | came
     wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
     rows = migration.translate(migration.translator(), np.stack([old[key] for key in wanted])) if wanted else (
         np.zeros((0, 0), np.float32))

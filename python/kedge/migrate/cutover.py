@@ -90,6 +90,8 @@ def finish(migration: Migration) -> Found:
         catch_up(migration)  # what the old model wrote last
         if follows:
             migration.new.mark_stale(not_embedded_since(migration))
+            migration.new.remove_orphans([note.id for note in migration.old.every_note(migration.journal.owner)
+                                          if note.what == "gone" and note.id is not None])
     migration.place.unwatch(migration.journal.owner, migration.new)
     migration.journal.note(finished=True)
     # Old vectors in a table beside the documents' are an earlier migration's, and nothing shows them any more.

@@ -32,3 +32,12 @@ def with_moves(notes: Iterable[Note]) -> list[Note]:
         places.setdefault(note.id, []).append(len(found))
         found.append(note)
     return [note for note in found if note is not None]
+
+
+def whole_moves(notes: list[Note]) -> list[Note]:
+    """Of a batch, what comes before a change of key whose second note is in the next one."""
+    last = {note.by: note for note in notes}.values()
+    cut = min((note.mark for note in last if note.what == "key"), default=None)
+    if cut is None:
+        return notes
+    return whole_moves([note for note in notes if note.mark < cut]) or notes  # others' may have lost theirs by that

@@ -126,8 +126,11 @@ def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> 
     found: set[Id] = set()
     made_by: dict[Id, int] = {}
     previous: dict[int, Note] = {}
+    displaced: set[tuple[int, Id | None]] = set()
     for note in migration.old.every_note(migration.journal.owner, seen=True):
         before, previous[note.by] = previous.get(note.by), note
+        if note.what == "key" and note.id in found:  # its document goes on by a later note of the same statement
+            displaced.add((note.by, note.id))
         if note.what in made or note.what == "key":
             made_by[require_id(note)] = note.by
             found.discard(require_id(note))
@@ -135,7 +138,8 @@ def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> 
             found.add(require_id(note))
         elif note.what == "gone" and before is not None and before.what == "key":  # no vector changed
             made_by.pop(require_id(before), None)
-            if note.id in found or "new" in made:  # a new vector may have been made again of what is under the new key
+            # A new vector may have been made again of what is under the new key.
+            if note.id in found or (note.by, note.id) in displaced or "new" in made:
                 found.add(require_id(before))
     return found
 

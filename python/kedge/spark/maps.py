@@ -2,8 +2,8 @@
 """Maps applied to the partitions of a DataFrame or to files, by tasks that Spark runs again if a worker dies."""
 from __future__ import annotations
 
-import functools
 import pickle
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CONNECT_BYTES = 120_000_000  # of the 128 MiB of a message, which has a plan besides
+_UNPICKLED: dict[str, Any] = {}  # in a worker, by name: what the job at work holds
 
 
 class Kept(Generic[T]):
-    """What all tasks of a job hold, pickled. Spark broadcasts functions with that much in them by itself, and a worker
-    unpickles it once, not for every task."""
+    """What all tasks of a job hold, pickled. Spark broadcasts functions with that much in them by itself, and with
+    Connect each running task gets the bytes; a worker unpickles them once, not for every task."""
 
     def __init__(self, spark: SparkSession, value: T) -> None:
-        self.data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        self.data, self.name = pickle.dumps(value, pickle.HIGHEST_PROTOCOL), uuid.uuid4().hex
         if session.is_connect(spark) and len(self.data) > CONNECT_BYTES:
             raise ValueError(f"the bundle takes {sizes.shown(len(self.data))}, and Spark Connect sends "
                              f"{sizes.shown(CONNECT_BYTES)} at most; fit one with a smaller support, or run this in "
@@ -42,13 +43,11 @@ class Kept(Generic[T]):
 
     @property
     def value(self) -> T:
-        value: T = unpickled(self.data)
+        if self.name not in _UNPICKLED:
+            _UNPICKLED.clear()
+            _UNPICKLED[self.name] = pickle.loads(self.data)
+        value: T = _UNPICKLED[self.name]
         return value
-
-
-@functools.lru_cache(maxsize=1)
-def unpickled(data: bytes) -> Any:
-    return pickle.loads(data)
 
 
 def mapped(application: Application, given: DataFrame | Path, output: Path | None, keep: Sequence[str] | None,

@@ -17,9 +17,10 @@ from .postgres_names import fitted
 from .postgres_table import Table
 from .postgres_watch import differs, fire_for_replicas_too, move_to_key
 
-# Who writes a vector and then, in the same transaction, the text that it was made of has left nothing stale.
+# Who writes a vector and then, in the same transaction, the text that it was made of has left nothing stale. A row that
+# only got another key in it looks as if its vector had been written too, so kedge.moved says that there may be such.
 _STALE = """UPDATE {side} s SET stale = true WHERE {of_side} = {document} AND embedding IS NOT NULL AND NOT stale AND
-      s.xmin::text <> (txid_current() % 4294967296)::text;"""
+      (s.xmin::text <> (txid_current() % 4294967296)::text OR current_setting('kedge.moved', true) = 'on');"""
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {schemas}, pg_temp AS $keep$
 BEGIN
@@ -30,10 +31,13 @@ BEGIN
   ELSIF TG_OP = 'INSERT' THEN
     INSERT INTO {side} ({key}, theirs) VALUES ({new}, false) ON CONFLICT DO NOTHING;
   ELSIF TG_ARGV[0] = 'key' THEN
-    IF {edited} THEN
-    {old_stale}
+    IF EXISTS (SELECT 1 FROM {side} s WHERE {of_side} = {of_old} AND
+        s.xmin::text <> (txid_current() % 4294967296)::text) THEN
+      PERFORM set_config('kedge.moved', 'on', true);
     END IF;
     {move}
+  ELSIF TG_ARGV[0] = 'edited' THEN
+    {old_stale}
   ELSE
     {new_stale}
   END IF;
@@ -58,12 +62,14 @@ def make(connection: Connection, table: Table, side: Table, text: str | None, ev
             other = sql.SQL(" OR ").join(map(differs, columns))
             events.append((name, sql.SQL("UPDATE OF {}").format(sql.SQL(", ").join(map(sql.Identifier, columns))),
                            sql.SQL("WHEN ({}) ").format(other), name))
+    if text:  # by its name this fires before 'key', and unlike a function it follows a column that is renamed
+        events.append(("edited", sql.SQL("UPDATE OF {}").format(key.columns()), sql.SQL("WHEN (({}) AND {}) ").format(
+            sql.SQL(" OR ").join(map(differs, key.names)), differs(text)), "edited"))
     stale = [sql.SQL(_STALE).format(side=side.name, of_side=key.of("s"), document=key.of(row))
              for row in ("OLD", "NEW")]
     made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, key=key.columns(), new=key.columns("NEW"),
                                       of_side=key.of("s"), of_old=key.of("OLD"), old_stale=stale[0],
-                                      edited=differs(text) if text else sql.SQL("false"),
-                                      move=move_to_key(side, key, "embedding"), new_stale=stale[1],
+                                      move=move_to_key(table, side, "embedding"), new_stale=stale[1],
                                       schemas=key.search_path),
             sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(function)]
     made += [sql.SQL(row).format(_trigger(side, name), event, table.name, when, function, sql.Literal(word))
@@ -81,8 +87,9 @@ def remove(connection: Connection, table: Table, side: Table) -> None:
 
 def _drops(table: Table, side: Table) -> list[sql.Composed]:
     drop = sql.SQL("DROP TRIGGER IF EXISTS {} ON {}")
-    return [drop.format(_trigger(side, name), table.name) for name in ("gone", "came", "key", "text", "all")] + [
-        sql.SQL("DROP FUNCTION IF EXISTS {}()").format(_function(side))]
+    names = "gone", "came", "edited", "key", "text", "all"
+    return [*(drop.format(_trigger(side, name), table.name) for name in names),
+            sql.SQL("DROP FUNCTION IF EXISTS {}()").format(_function(side))]
 
 
 def _trigger(side: Table, name: str) -> sql.Identifier:

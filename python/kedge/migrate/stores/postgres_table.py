@@ -101,7 +101,7 @@ def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
         "typname IN ('vector', 'halfvec')", [extension[0]]).fetchall())
     return Table(oid, schema, table, relkind == "p",
                  Key(names, tuple(types[name] for name in names), tuple(schemas[name] for name in names),
-                     _collations(connection, oid, names, types, who)),
+                     _collations(connection, oid, names, who)),
                  types[at.changed] if at.changed else None, extension[0],
                  tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
 
@@ -132,20 +132,21 @@ def _key_columns(connection: Connection, oid: int, at: TableAddress, who: str,
                      "under its id, so name the columns of the primary key, in its order, or what else is unique")
 
 
-def _collations(connection: Connection, oid: int, names: Collection[str], types: dict[str, str],
+def _collations(connection: Connection, oid: int, names: Collection[str],
                 who: str) -> tuple[tuple[str, ...] | None, ...]:
     """Those of the key's columns, None where it is the type's own. Ids are compared here as they are spelled."""
-    found = {name: ((schema, collation) if other else None, exact) for name, schema, collation, other, exact in
+    found = {name: ((schema, collation) if other else None, loose) for name, schema, collation, other, loose in
              connection.execute(
-                 "SELECT attname, nspname, collname, attcollation <> typcollation, collisdeterministic FROM "
-                 "pg_attribute JOIN pg_type t ON t.oid = atttypid JOIN pg_collation c ON c.oid = attcollation JOIN "
-                 "pg_namespace n ON n.oid = collnamespace WHERE attrelid = %s AND attnum > 0", [oid]).fetchall()}
+                 "SELECT attname, nspname, collname, attcollation <> t.typcollation, CASE WHEN 'citext' IN (t.typname, "
+                 "b.typname) THEN 'type citext' WHEN NOT collisdeterministic THEN 'collation' END FROM pg_attribute "
+                 "JOIN pg_type t ON t.oid = atttypid JOIN pg_type b ON b.oid = coalesce(nullif(t.typbasetype, 0), "
+                 "t.oid) JOIN pg_collation c ON c.oid = attcollation JOIN pg_namespace n ON n.oid = collnamespace "
+                 "WHERE attrelid = %s AND attnum > 0", [oid]).fetchall()}
     for name in names:
-        if types[name] == "citext" or not found.get(name, (None, True))[1]:
-            raise UsageError(f"{who}: two spellings of one {name} are the same to the server, by its "
-                             f"{'type citext' if types[name] == 'citext' else 'collation'}, and would be two documents "
-                             "to a migration; name another unique column with &id=")
-    return tuple(found.get(name, (None, True))[0] for name in names)
+        if loose := found.get(name, (None, None))[1]:
+            raise UsageError(f"{who}: two spellings of one {name} are the same to the server, by its {loose}, and "
+                             "would be two documents to a migration; name another unique column with &id=")
+    return tuple(found.get(name, (None, None))[0] for name in names)
 
 
 def only_column(connection: Connection, table: Table, who: str) -> str:

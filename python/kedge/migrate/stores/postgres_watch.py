@@ -24,12 +24,17 @@ from .postgres_table import Table
 QUIET = "SET LOCAL kedge.quiet = 'on'"
 NOT_QUIET = "coalesce(current_setting('kedge.quiet', true), '') <> 'on'"
 # A row of a side table gets the key that its document got. Where a statement moves several documents to each other's
-# keys, a row may be in the way of another, and none is right any more.
-MOVE = """UPDATE {side} s SET ({key}) = ROW({new}) WHERE {of_side} = {of_old} AND NOT EXISTS (
-      SELECT 1 FROM {side} s WHERE {of_side} = {of_new});
-    IF NOT FOUND THEN
-      UPDATE {side} s SET {column} = NULL WHERE {of_side} IN ({of_old}, {of_new}) AND EXISTS (
-        SELECT 1 FROM {side} s WHERE {of_side} = {of_old});
+# keys, another document has the old key at its end, or a row is in the way of another, and none is right any more.
+MOVE = """IF EXISTS (SELECT 1 FROM {documents} d WHERE {of_document} = {of_old}) OR EXISTS (
+      SELECT 1 FROM {side} s WHERE {of_side} = {of_new}) THEN
+      INSERT INTO {side} ({key}, theirs) SELECT {new}, false FROM {side} s WHERE {of_side} = {of_old}
+      ON CONFLICT DO NOTHING;
+      UPDATE {side} s SET {column} = NULL WHERE {of_side} IN ({of_old}, {of_new}) AND {column} IS NOT NULL
+        AND EXISTS (SELECT 1 FROM {side} s WHERE {of_side} = {of_old});
+      DELETE FROM {side} s WHERE {of_side} = {of_old} AND NOT EXISTS (
+        SELECT 1 FROM {documents} d WHERE {of_document} = {of_old});
+    ELSE
+      UPDATE {side} s SET ({key}) = ROW({new}) WHERE {of_side} = {of_old};
     END IF;"""
 _FUNCTION = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {schemas}, pg_temp AS $note$
@@ -97,7 +102,7 @@ class Watch:
         self._drop_triggers(connection)
         key = self.table.key
         remove = sql.SQL("DELETE FROM {} s WHERE {} = {};").format(side.name, key.of("s"), key.of("OLD"))
-        move = move_to_key(side, key, name)
+        move = move_to_key(self.table, side, name)
         place = sql.SQL("INSERT INTO {} ({}, theirs) VALUES ({}, false) ON CONFLICT DO NOTHING;").format(
             side.name, key.columns(), key.columns("NEW"))
         # Of what is kept for a rollback there may be very much more than of what nobody has read.
@@ -193,7 +198,7 @@ class Watch:
         found = connection.execute(
             sql.SQL("SELECT {}, mark FROM {} n WHERE {} AND what = ANY(%s) AND mark > %s{}").format(
                 self._id, self.notes, self.key.among("n"), sql.SQL("" if seen else " AND NOT seen")),
-            [*self.key.given(list(marks)), ["old", "key"] if what == "old" else [what], min(marks.values(), default=0)],
+            [*self.key.given(list(marks)), [what, "key"], min(marks.values(), default=0)],
             binary=True).fetchall()
         return {one for one, mark in found if mark > marks[one]}
 
@@ -221,10 +226,12 @@ class Watch:
                 pass
 
 
-def move_to_key(side: Table, key: Key, column: str) -> sql.Composed:
+def move_to_key(documents: Table, side: Table, column: str) -> sql.Composed:
     """In a trigger of the documents' table: the new vector goes along with its document."""
-    return sql.SQL(MOVE).format(side=side.name, key=key.columns(), new=key.columns("NEW"), of_side=key.of("s"),
-                                of_old=key.of("OLD"), of_new=key.of("NEW"), column=sql.Identifier(column))
+    key = documents.key
+    return sql.SQL(MOVE).format(documents=documents.name, of_document=key.of("d"), side=side.name, key=key.columns(),
+                                new=key.columns("NEW"), of_side=key.of("s"), of_old=key.of("OLD"),
+                                of_new=key.of("NEW"), column=sql.Identifier(column))
 
 
 def differs(column: str) -> sql.Composed:
