@@ -2,8 +2,10 @@
 #include "head/logistic.h"
 
 #include "base/eigen.h"
+#include "base/parallel.h"
 #include "compute/device.h"
 #include "compute/products.h"
+#include "compute/threads.h"
 #include "head/lbfgs.h"
 #include "space/sum_rows.h"
 
@@ -113,32 +115,62 @@ double LogisticLoss::value(const Eigen::VectorXd& parameters, Eigen::VectorXd& g
   return loss + penalty_ / 2 * weight.squaredNorm();
 }
 
-double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
-  const Eigen::Map<const Eigen::MatrixXd> weight(parameters.data(), dim_, class_count_);
-  const auto bias = parameters.tail(class_count_).transpose();
-  Eigen::Map<EigenRows<double>> weight_gradient(gradient.data(), class_count_, dim_);
-  double loss = 0;
-  const double share = 1 / static_cast<double>(features_.rows);
-  for_blocks(features_, [&](std::size_t first, MatrixView<double> block) {
-    auto x = as_eigen(block);
-    x.rowwise() -= mean_;
-    EigenRows<double> logits = product(x, weight);
-    logits.rowwise() += bias;
-    for (Eigen::Index r = 0; r < logits.rows(); ++r) {
-      auto row = logits.row(r);
-      const auto truth = static_cast<Eigen::Index>(classes_[first + static_cast<std::size_t>(r)]);
+/// The loss of one block of rows, and its gradients, which are added up in the order of the rows: sums must not depend
+/// on how many threads there are.
+class LogisticLoss::BlockOfRows {
+ public:
+  BlockOfRows(const LogisticLoss& loss, const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient, double& total)
+      : loss_(loss),
+        weight_(parameters.data(), loss.dim_, loss.class_count_),
+        bias_(parameters.tail(loss.class_count_).transpose()),
+        weight_gradient_(gradient.data(), loss.class_count_, loss.dim_),
+        bias_gradient_(gradient.tail(loss.class_count_)),
+        total_(total) {}
+
+  void read(std::size_t first, std::size_t rows) {
+    x_ = as_eigen(loss_.features_.middle_rows(first, rows)).cast<double>();
+    x_.rowwise() -= loss_.mean_;
+    logits_ = product(x_, weight_);
+    logits_.rowwise() += bias_;
+    own_ = 0;
+    const double share = 1 / static_cast<double>(loss_.features_.rows);
+    for (Eigen::Index r = 0; r < logits_.rows(); ++r) {
+      auto row = logits_.row(r);
+      const auto truth = static_cast<Eigen::Index>(loss_.classes_[first + static_cast<std::size_t>(r)]);
       const double largest = row.maxCoeff();
       const double right = row[truth];
       row = (row.array() - largest).exp();
       const double sum = row.sum();
-      loss += share * (std::log(sum) + largest - right);
+      own_ += share * (std::log(sum) + largest - right);
       row *= share / sum;
       row[truth] -= share;
     }
-    add_product(weight_gradient, logits.transpose(), x);
-    gradient.tail(class_count_) += column_sums(logits).transpose();
-  });
-  return loss;
+    own_gradient_ = product(logits_.transpose(), x_);
+  }
+
+  void hand_over(std::size_t, std::size_t) {
+    total_ += own_;
+    weight_gradient_ += own_gradient_;
+    bias_gradient_ += column_sums(logits_).transpose();
+  }
+
+ private:
+  const LogisticLoss& loss_;
+  Eigen::Map<const Eigen::MatrixXd> weight_;
+  Eigen::RowVectorXd bias_;
+  Eigen::Map<EigenRows<double>> weight_gradient_;
+  Eigen::VectorBlock<Eigen::VectorXd> bias_gradient_;
+  double& total_;
+  double own_ = 0;
+  EigenRows<double> x_, logits_, own_gradient_;
+};
+
+double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
+  constexpr std::size_t kRows = 1024;
+  double total = 0;
+  parallel_blocks_in_order(features_.rows, kRows, threads(),
+                           [&] { return BlockOfRows(*this, parameters, gradient, total); });
+  return total;
 }
 
 double LogisticLoss::cross_entropy_on_device(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {

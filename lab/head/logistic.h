@@ -40,6 +40,8 @@ class LogisticLoss {
   [[nodiscard]] LinearHead head(const Eigen::VectorXd& parameters) const;
 
  private:
+  class BlockOfRows;
+
   /// The value without its penalty; adds to the gradient.
   [[nodiscard]] double cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
   [[nodiscard]] double cross_entropy_on_device(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;

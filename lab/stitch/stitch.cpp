@@ -185,7 +185,8 @@ StitchResults stitch(const StitchData& given, const StitchOptions& asked, Stitch
   // A few runs on many cores are better done one after the other, each on all cores; a GPU has room for one at a time.
   // The whole plan decides, so that what is left of it after an interruption is computed the same way.
   constexpr std::size_t kCoresPerRun = 4;
-  const bool one_by_one = whole.size() * kCoresPerRun < threads() || options.points.front().device != Device::cpu;
+  const bool few = whole.size() == 1 || whole.size() * kCoresPerRun < threads();
+  const bool one_by_one = few || options.points.front().device != Device::cpu;
   Overall overall(plan, progress);
   std::mutex lock;
   std::size_t done = 0;
