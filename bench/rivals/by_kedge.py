@@ -30,7 +30,8 @@ def join(robust: bool = False, **options: Any) -> Join:
 
 TRANSLATE = {"kernel": translate(method="kernel"), "kernel, robust": translate(method="kernel", robust=True),
              "ridge": translate(method="ridge"), "ridge, raw": translate(method="ridge", similarity="inner"),
-             "procrustes": translate(method="procrustes"), "consensus": translate()}
+             "procrustes": translate(method="procrustes"), "consensus": translate(),
+             "consensus, rows kept": translate(keep_rows=True)}
 JOIN = {"consensus": join(), "consensus, robust": join(robust=True), "consensus by kernel": join(attach="kernel"),
         "ridge of each pair": each_pair(translate(method="ridge")),
         "random rows, cosine": join(method="random", similarity="cosine")}
