@@ -33,14 +33,11 @@ std::vector<std::size_t> places_of(const KeptRows& kept) {
 KeptPair pair_of(const KeptRows& from, const KeptRows& to) {
   const std::vector<std::size_t> a = places_of(from), b = places_of(to);
   std::vector<std::size_t> in_a, in_b;
-  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i] == b[j]) {
-      in_a.push_back(i);
-      in_b.push_back(j);
-    }
-    const bool next = a[i] <= b[j];
-    if (a[i] >= b[j]) ++j;
-    if (next) ++i;
+  for (std::size_t i = 0, j = 0; i < a.size(); ++i) {
+    while (j < b.size() && b[j] < a[i]) ++j;
+    if (j == b.size() || b[j] != a[i]) continue;
+    in_a.push_back(i);
+    in_b.push_back(j++);
   }
   return {matrix_of<double>(as_eigen(from.rows.view())(in_a, Eigen::all).cast<double>()),
           matrix_of<double>(as_eigen(to.rows.view())(in_b, Eigen::all).cast<double>())};

@@ -19,7 +19,6 @@ using test::random_matrix;
 using test::Rows;
 using test::space_of;
 using test::values_at;
-using test::view_of;
 
 TEST(KernelRidge, ComparesRowsThatAreCentredWhitenedAndOfLengthOne) {
   const Problem p(40, 5, 2);
