@@ -113,7 +113,7 @@ def test_apply_is_what_the_map_gives(folder: pathlib.Path, migration: Callable[[
     ids = [number(key) for key in one.journal.sample()[0]]
     expected = one.translator().transform(old, normalize=True)
     expected[ids] = unit(new[ids])
-    np.testing.assert_array_equal(np.load("docs_new.npy"), expected)
+    require_near(np.load("docs_new.npy"), expected)  # translated in other batches, which some BLAS round differently
     assert (folder / "docs.npy").read_bytes() == before
 
 
