@@ -14,7 +14,8 @@ namespace kedge {
 
 /// One space's map, then another's decoder, folded into one: y = weight x + bias takes embeddings of `from` to where
 /// `to` would have put the same inputs. With a kernel it is the formula of a RelativeMap with one. If the bundle keeps
-/// the rows of both, it is a regression of the one's on the other's, which is made here.
+/// the rows of both, it is a regression of the one's on the other's, which is made here; not if they share too few rows
+/// and the shared space explains more of those.
 class Translator {
  public:
   /// Throws Error(Code::bad_argument) for unknown spaces, a similarity without inverse, and a `to` without decoder.
@@ -44,7 +45,7 @@ class Translator {
   std::optional<Kernel> kernel_;
   std::optional<double> r2_;
 
-  bool regress_pair(const Bundle& bundle, const Attachment& source, const Attachment& target);
+  void regress(const Bundle& bundle, const Attachment& source, const Matrix64& from, const Matrix64& to);
   void go_through(const RelativeMap& map, const Attachment& target);
   void take(const RelativeMap& map);
 };

@@ -166,7 +166,7 @@ class LogisticLoss::BlockOfRows {
 };
 
 double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
-  constexpr std::size_t kRows = 1024;
+  constexpr std::size_t kRows = 1024;  // few, so that every thread has some from a few thousand rows on
   double total = 0;
   parallel_blocks_in_order(features_.rows, kRows, threads(),
                            [&] { return BlockOfRows(*this, parameters, gradient, total); });

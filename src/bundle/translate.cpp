@@ -17,6 +17,10 @@ namespace {
 // Finer than those of a map: what a pair shares in directions of little variance is foretold too.
 constexpr std::array kPairStrengths{1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, .1, .3, 1., 3., 10., 30., 100.};
 
+// Of the rows of the space that keeps fewer. For a pair that shares less, the shared space may be better, which has
+// learned from all rows of both: with 150 of 300 rows in common, R^2 was .61 through it and .45 from those alone.
+constexpr double kLeastShared = .9;
+
 /// The support rows that two spaces both keep.
 struct KeptPair {
   Matrix64 from, to;
@@ -43,6 +47,24 @@ KeptPair pair_of(const KeptRows& from, const KeptRows& to) {
           matrix_of<double>(as_eigen(to.rows.view())(in_b, Eigen::all).cast<double>())};
 }
 
+bool share_enough(const KeptPair& pair, const Attachment& source, const Attachment& target) {
+  const auto fewer = static_cast<double>(std::min(source.kept->rows.rows(), target.kept->rows.rows()));
+  return static_cast<double>(pair.from.rows()) >= kLeastShared * fewer;
+}
+
+/// Share of the variance of the pair's own rows.
+double explained(const Translator& translator, const KeptPair& pair) {
+  const Matrix narrow = matrix_of<float>(as_eigen(pair.from.view()).cast<float>());
+  const EigenRows<double> found = as_eigen(translator.apply(narrow.view()).view()).cast<double>();
+  const auto truth = as_eigen(pair.to.view());
+  const double variance = (truth.rowwise() - column_means(pair.to.view())).squaredNorm();
+  return variance > 0 ? 1 - (truth - found).squaredNorm() / variance : 0;
+}
+
+bool invertible(const RelativeMap& map) {
+  return map.similarity() == Similarity::wip || map.similarity() == Similarity::inner;
+}
+
 Statistics statistics_of(const Bundle& bundle, const Attachment& space, const Matrix64& rows) {
   const Eigen::RowVectorXd mean = column_means(rows.view());
   const Matrix64 centred = matrix_of<double>(as_eigen(rows.view()).rowwise() - mean);
@@ -62,37 +84,45 @@ void Translator::take(const RelativeMap& map) {
   kernel_ = map.kernel();
 }
 
-/// By kernel where the source's map is, else by ridge on rows as they are. False without rows enough.
-bool Translator::regress_pair(const Bundle& bundle, const Attachment& source, const Attachment& target) {
-  if (!source.kept || !target.kept) return false;
-  const KeptPair pair = pair_of(*source.kept, *target.kept);
-  if (pair.from.rows() < 2) return false;
+/// By kernel where the source's map is, else by ridge on rows as they are.
+void Translator::regress(const Bundle& bundle, const Attachment& source, const Matrix64& from, const Matrix64& to) {
   const Work work;
   if (source.kernel() != nullptr) {
-    const auto [map, fit] = translate_by_kernel(statistics_of(bundle, source, pair.from), pair.from.view(),
-                                                pair.to.view(), Similarity::inner, {}, {}, nullptr, false);
+    const auto [map, fit] = translate_by_kernel(statistics_of(bundle, source, from), from.view(),
+                                                to.view(), Similarity::inner, {}, {}, nullptr, false);
     take(map);
     r2_ = 1 - fit.error;
-    return true;
+    return;
   }
-  const Eigen::RowVectorXd from_mean = column_means(pair.from.view()), to_mean = column_means(pair.to.view());
-  const Matrix64 features = matrix_of<double>(as_eigen(pair.from.view()).rowwise() - from_mean);
-  const Matrix64 targets = matrix_of<double>(as_eigen(pair.to.view()).rowwise() - to_mean);
+  const Eigen::RowVectorXd from_mean = column_means(from.view()), to_mean = column_means(to.view());
+  const Matrix64 features = matrix_of<double>(as_eigen(from.view()).rowwise() - from_mean);
+  const Matrix64 targets = matrix_of<double>(as_eigen(to.view()).rowwise() - to_mean);
   const Ridge ridge(features.view(), targets.view(), 1);
   const double strength = ridge.best(kPairStrengths);
   const Matrix64 solution = ridge.solve(strength);
+  kernel_.reset();
   weight_ = matrix_of<float>(as_eigen(solution.view()).transpose());
   bias_.resize(weight_.rows());
   as_eigen(std::span(bias_)) = (to_mean - product(from_mean, solution.view())).cast<float>();
   const double variance = as_eigen(targets.view()).squaredNorm() / static_cast<double>(targets.rows());
   const double missed = ridge.gcv(strength) * static_cast<double>(targets.cols());
   r2_ = variance > 0 ? std::max(-1.0, 1 - missed / variance) : 0;
-  return true;
 }
 
 Translator::Translator(const Bundle& bundle, const std::string& from, const std::string& to) : from_(from), to_(to) {
   const Attachment source = bundle.space(from), target = bundle.space(to);
-  if (!regress_pair(bundle, source, target)) go_through(*source.map, target);
+  const KeptPair pair = source.kept && target.kept ? pair_of(*source.kept, *target.kept) : KeptPair{};
+  const std::size_t shared = pair.from.rows();
+  if (shared < 2) {
+    go_through(*source.map, target);
+  } else if (share_enough(pair, source, target) || !invertible(*source.map) || !target.decoder) {
+    regress(bundle, source, pair.from, pair.to);
+  } else {
+    go_through(*source.map, target);
+    Translator other = *this;
+    other.regress(bundle, source, pair.from, pair.to);
+    if (other.r2() > explained(*this, pair)) *this = std::move(other);
+  }
   const bool curved = kernel_ && !as_eigen(kernel_->coefficients.view()).allFinite();
   if (curved || !as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
     refuse(
@@ -104,7 +134,7 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
 
 /// The shared space.
 void Translator::go_through(const RelativeMap& map, const Attachment& target) {
-  if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
+  if (!invertible(map)) {
     refuse(
         "the map of '{}' has the similarity {}, which cannot be inverted; translation needs a bundle with the "
         "similarity wip, or one that keeps rows ({})",

@@ -83,6 +83,21 @@ def test_attach_keeps_the_rows_of_the_new_space(kedge: Kedge, shared: list[str])
     assert explained(kedge, "kept.kedge") > 0.95
 
 
+def test_a_pair_that_shares_few_rows_takes_the_shared_space_if_that_is_better(kedge: Kedge,
+                                                                              shared: list[str]) -> None:
+    np.save(kedge.folder / "early.npy", np.repeat(np.arange(121)[:, None], 2, axis=1))
+    np.save(kedge.folder / "late.npy", np.repeat(np.arange(119, 240)[:, None], 2, axis=1))
+    for bundle, keep in (("kept.kedge", ["--keep-rows"]), ("plain.kedge", [])):
+        kedge.ok("fit", "--space", "a=a.npy", "--space", "c=c.npy", *shared[:2], *keep, "-o", bundle)
+        kedge.ok("attach", bundle, "--space", "b=b.npy", "--pairs", "early.npy", "-o", bundle)
+        kedge.ok("attach", bundle, "--space", "d=a.npy", "--pairs", "late.npy", "-o", bundle)
+    translate = ["--from", "b", "--to", "d", "-i", "b.npy", "-o"]
+    kedge.ok("translate", "kept.kedge", *translate, "kept.npy")
+    kedge.ok("translate", "plain.kedge", *translate, "plain.npy")
+    plain = np.load(kedge.folder / "plain.npy")
+    np.testing.assert_allclose(np.load(kedge.folder / "kept.npy"), plain, rtol=0, atol=1e-5 * np.abs(plain).max())
+
+
 def test_it_is_refused_where_it_adds_nothing(kedge: Kedge, shared: list[str]) -> None:
     kedge.refused(2, "fit", "--space", "a=a.npy", "--space", "b=b.npy", *shared[:2], "--method", "ridge", "--keep-rows",
                   "-o", "x.kedge", says=["ridge", "--keep-rows", "leave it out"])

@@ -119,7 +119,7 @@ TEST(Stitch, MeasuresEveryPairOfEveryMethodAndSeed) {
 }
 
 TEST(Stitch, AMethodMeasuresTheSameAloneAndInCompany) {
-  const OneThread for_each;  // a run that is alone would have more of them, and some BLAS round differently with those
+  const OneThread for_all;  // a run alone would have every thread, and BLAS may round differently with more of them
   const World world;
   const SupportSelect third = have_faiss() ? SupportSelect::kmeans : SupportSelect::leverage;
   for (const SupportSelect select : {SupportSelect::random, SupportSelect::fps, third}) {
