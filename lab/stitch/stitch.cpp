@@ -182,8 +182,8 @@ StitchResults stitch(const StitchData& given, const StitchOptions& asked, Stitch
   const std::vector<PlannedRun> plan = leave_out_known(whole, context, known_before, figures);
   for (const PlannedRun& run : plan) require_learnable(context, run);
 
-  // One run, or a few on many cores, are better done one after the other, each on all cores; a GPU has room for one at a
-  // time. The whole plan decides, so that what is left of it after an interruption is computed the same way.
+  // One run, or a few on many cores, are better done one after the other, each on all cores; a GPU has room for one at
+  // a time. The whole plan decides, so that what is left of it after an interruption is computed the same way.
   constexpr std::size_t kCoresPerRun = 4;
   const bool few = whole.size() == 1 || whole.size() * kCoresPerRun < threads();
   const bool one_by_one = few || options.points.front().device != Device::cpu;

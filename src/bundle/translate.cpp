@@ -88,8 +88,8 @@ void Translator::take(const RelativeMap& map) {
 void Translator::regress(const Bundle& bundle, const Attachment& source, const Matrix64& from, const Matrix64& to) {
   const Work work;
   if (source.kernel() != nullptr) {
-    const auto [map, fit] = translate_by_kernel(statistics_of(bundle, source, from), from.view(),
-                                                to.view(), Similarity::inner, {}, {}, nullptr, false);
+    const auto [map, fit] = translate_by_kernel(statistics_of(bundle, source, from), from.view(), to.view(),
+                                                Similarity::inner, {}, {}, nullptr, false);
     take(map);
     r2_ = 1 - fit.error;
     return;
