@@ -41,6 +41,11 @@ struct Amount {
     work += kernel_work(support, dim, outputs);
     bytes = std::max(bytes, kernel_bytes(support, dim, outputs));
   }
+  void add_ridge(std::size_t support, std::size_t dim, std::size_t outputs) {
+    const auto k = static_cast<double>(support), in = static_cast<double>(dim), out = static_cast<double>(outputs);
+    work += k * in * (in / 2 + out) + 2 * in * in * in;  // products, then the tridiagonal form and its basis
+    bytes = std::max(bytes, sizeof(double) * (2 * support * (dim + outputs) + 3 * dim * dim));
+  }
   [[nodiscard]] Cost on(Device device) const { return work > 0 ? Cost{work / rate_of(device), bytes} : Cost{}; }
 };
 
@@ -71,11 +76,13 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
   if (is_adapter(options.method, Pairwise::kernel) && dims.size() == 2) {
     amount.add_kernel(support, dims[0], dims[1]);
     amount.add_kernel(support, dims[1], dims[0]);
-  } else if (makes_kernels(options)) {
+  } else {
+    const bool by_kernel = makes_kernels(options);
+    const auto add_pair = by_kernel ? &Amount::add_kernel : &Amount::add_ridge;
     for (std::size_t from = 0; from < dims.size(); ++from) {
-      amount.add_kernel(support, dims[from], anchor_count(options, rows));
+      if (by_kernel) amount.add_kernel(support, dims[from], anchor_count(options, rows));
       for (std::size_t to = 0; to < dims.size() && options.keep_rows; ++to) {
-        if (to != from) pairs.add_kernel(support, dims[from], dims[to]);
+        if (to != from) (pairs.*add_pair)(support, dims[from], dims[to]);
       }
     }
   }

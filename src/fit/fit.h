@@ -43,7 +43,7 @@ void require_regression_options(AttachBy by, const std::optional<double>& ridge,
 void require_fit(std::span<const Space> spaces, const FitOptions& options);
 
 /// As the public fit(), for spaces whose statistics are known already, in the order of the spaces. It does not check
-/// whether rows belong together, nor whether all options belong to the method.
+/// whether rows belong together, nor whether all options belong to the method, and foretells no translations.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
                          const Progress& progress);
 

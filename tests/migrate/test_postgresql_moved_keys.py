@@ -149,6 +149,35 @@ def test_an_application_s_vector_before_the_cutover(applied: psycopg.Connection,
     require_near(json.loads(value(sql, f"SELECT {column}::text FROM {table} WHERE id = 1005")), right)
 
 
+@pytest.mark.parametrize("into", ["column"])
+@pytest.mark.parametrize("numbers", [(1, 2, 1000), (1000, 0, 1), (1, 2, 0), (2, 0, 1)], ids=str)
+@pytest.mark.parametrize("in_use", [False, True])
+def test_one_statement_moves_several_documents(applied: psycopg.Connection, into: str, numbers: tuple[int, int, int],
+                                               in_use: bool) -> None:
+    """Whichever row comes first, each document keeps what was noted of it: its own vector, or a changed old one."""
+    sql = applied
+    may_exchange(sql)
+    assert not in_use or run("cutover", "-q") == 0
+    old, new = ("embedding_old", "embedding") if in_use else ("embedding", "embedding_new")
+    free = [n for n in range(ROWS) if n not in drawn()]
+    before, other = free[:3], free[3]
+    after = [before[n] if n < 3 else n for n in numbers]
+
+    def vector(key: int) -> list[float]:
+        found: list[float] = json.loads(value(sql, f"SELECT {new}::text FROM docs WHERE id = {key}"))
+        return found
+
+    own = unit(spaces()[1])[before[0]]
+    right = own, np.array(vector(other)), np.array(vector(before[2]))
+    sql.execute(f"UPDATE docs SET {new} = %s WHERE id = %s", [text_of(own), before[0]])
+    sql.execute(f"UPDATE docs SET {old} = %s WHERE id = %s", [text_of(spaces()[0][other]), before[1]])
+    cases = " ".join(f"WHEN {one} THEN {then}" for one, then in zip(before, after))
+    sql.execute(f"UPDATE docs SET id = CASE id {cases} END WHERE id = ANY(%s)", [before])
+    assert run("cutover" if in_use else "apply", "-q") == 0
+    for key, expected in zip(after, right):
+        require_near(vector(key), expected)
+
+
 @pytest.mark.parametrize("into", [""])
 def test_an_application_s_vector_after_the_cutover(applied: psycopg.Connection, into: str) -> None:
     """It stays, and it is stale at the end only if the text was edited after it."""
@@ -295,3 +324,36 @@ def test_notes_follow_a_document() -> None:
                  Note(5, "b", "gone", 6), Note(6, "b", "key", 6), Note(7, "t", "gone", 6)]
     assert [(note.id, note.what) for note in with_moves(exchanged)] == [
         ("b", "new"), ("b", "moved"), ("a", "moved"), ("b", "moved"), ("t", "gone")]
+    up = [Note(1, "a", "new", 5), Note(2, "b", "old", 5), Note(3, "b", "key", 6), Note(4, "a", "gone", 6)]
+    moved = [("b", "new"), ("c", "old"), ("b", "moved"), ("a", "gone"), ("c", "moved")]
+    last = [Note(5, "c", "key", 6), Note(6, "b", "left", 6)]
+    assert [(note.id, note.what) for note in with_moves([*up, *last])] == moved
+    around = [*up[:3], Note(4, "a", "left", 6), Note(5, "a", "key", 6), last[1]]
+    assert [(note.id, note.what) for note in with_moves(around)] == [
+        ("b", "new"), ("a", "old"), ("b", "moved"), ("a", "moved")]
+    then_exchanged = [Note(1, "a", "new", 5), Note(2, "c", "old", 5), Note(3, "b", "key", 6), Note(4, "a", "gone", 6),
+                      Note(5, "c", "key", 6), Note(6, "b", "left", 6), Note(7, "b", "key", 6), Note(8, "c", "left", 6)]
+    assert [(note.id, note.what) for note in with_moves(then_exchanged)] == [
+        ("c", "new"), ("b", "old"), ("c", "moved"), ("a", "gone"), ("c", "moved"), ("b", "moved")]
+
+
+def test_notes_find_their_documents_whatever_moves_where() -> None:
+    """Statements that each move some of five documents to other keys of eight, two to a transaction."""
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        at = dict(enumerate(rng.choice(8, 5, replace=False).tolist()))
+        written, notes = {}, []
+        for statement in range(6):
+            one = int(rng.integers(5))
+            written[len(notes)] = one
+            notes.append(Note(len(notes), at[one], "old", statement // 2))
+            moving = rng.permutation(5)[:rng.integers(1, 5)].tolist()
+            places = [key for key in range(8) if key not in at.values() or key in [at[n] for n in moving]]
+            to = dict(zip(moving, rng.permutation(places)[:len(moving)].tolist()))
+            before, at = at, {**at, **to}
+            for n in moving:
+                if before[n] != at[n]:
+                    notes += [Note(len(notes), at[n], "key", statement // 2), Note(
+                        len(notes) + 1, before[n], "left" if before[n] in at.values() else "gone", statement // 2)]
+        found = {note.mark: note.id for note in with_moves(notes) if note.what == "old"}
+        assert found == {mark: at[n] for mark, n in written.items()}

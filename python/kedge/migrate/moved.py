@@ -2,36 +2,70 @@
 """Documents whose keys others change: what was noted under a former id is of the document all the same."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable
 
 from .store import Note
 from .types import Id
+
+FORMER = {"gone", "left"}  # what may be noted of the id that a document had
 
 
 def with_moves(notes: Iterable[Note]) -> list[Note]:
     """The notes in their order, each under the id that its document has by the last of them; where that is known to be
     so, 'key' becomes 'moved'."""
     found: list[Note | None] = []
-    places: dict[Id | None, list[int]] = {}
+    places: dict[Id | None, list[int]] = {}  # of the notes of the document that has this id now
+    displaced: dict[tuple[int, Id | None], dict[int, Note]] = {}  # by a transaction, from an id that another has got
     previous: dict[int, int] = {}  # the place of a transaction's last note
-    for note in sorted(notes):
-        place = previous.get(note.by)
+    notes = sorted(notes)
+    before_others_left = displacing(notes)
+    for note in notes:
+        place = previous.pop(note.by, None)
         came = None if place is None else found[place]
-        if note.what == "gone" and note.id is not None and came is not None and came.what == "key":
-            for earlier in places.pop(came.id, ()):  # of a document that had this id before
-                found[earlier] = None
-            places[came.id] = []
-            for earlier in places.pop(note.id, ()):
-                there = found[earlier]
-                found[earlier] = None if there is None else there._replace(id=came.id)
-                places[came.id].append(earlier)
+        if note.what in FORMER and note.id is not None and came is not None and came.what == "key":
             assert place is not None
+            own = displaced.pop((note.by, note.id), None) if note.what == "left" else None
+            if own is None:
+                own = taken(found, places.pop(note.id, ()))
+            others = taken(found, (n for n in places[came.id] if n != place))
+            if came.mark in before_others_left:
+                displaced[note.by, came.id] = others
+            for earlier, there in own.items():
+                found[earlier] = there._replace(id=came.id)
             found[place] = came._replace(what="moved")
-            places[came.id].append(place)
-        previous[note.by] = len(found)
-        places.setdefault(note.id, []).append(len(found))
-        found.append(note)
+            places[came.id] = [*own, place]
+        if note.what != "left":
+            previous[note.by] = len(found)
+            places.setdefault(note.id, []).append(len(found))
+            found.append(note)
     return [note for note in found if note is not None]
+
+
+def displacing(notes: Iterable[Note]) -> set[int]:
+    """Marks of the notes 'key' under an id that another document has yet to leave, in the same statement. There one
+    comes for each that leaves, noted in any order, except for the first that comes to an id that nobody has."""
+    found: set[int] = set()
+    events: collections.defaultdict[tuple[int, Id | None], list[Note]] = collections.defaultdict(list)
+    for note in notes:
+        here = note.by, note.id
+        if note.what == "gone":
+            found |= first_of_pairs(events.pop(here, []))
+        elif note.what in {"key", "left"}:
+            events[here].append(note)
+    return found.union(*map(first_of_pairs, events.values()))
+
+
+def first_of_pairs(events: list[Note]) -> set[int]:
+    return {note.mark for note in events[len(events) % 2::2] if note.what == "key"}
+
+
+def taken(found: list[Note | None], places: Iterable[int]) -> dict[int, Note]:
+    """The notes at these places, which are then empty."""
+    notes = {n: note for n in places if (note := found[n]) is not None}
+    for n in notes:
+        found[n] = None
+    return notes
 
 
 def whole_moves(notes: list[Note]) -> list[Note]:

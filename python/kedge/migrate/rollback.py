@@ -9,6 +9,7 @@ import numpy as np
 from .._errors import BadFile, Error
 from .apply import agree_on_triggers, close, require_id, still_real
 from .migration import Migration, usable
+from .moved import FORMER
 from .sample import write_waiting
 from .store import BATCH_ROWS, Missing, Note
 from .texts import Texts
@@ -106,8 +107,8 @@ def translate_back(migration: Migration, everything: bool = False) -> None:
 
 def noted(migration: Migration, last: Sequence[Note]) -> None:
     """What the old model made last is right as it is, and so is what it made of a text that is still the same."""
-    ids: dict[str, list[Id]] = {"old": [], "new": [], "text": [], "gone": []}
-    written = migration.old.take_over(migration.journal.owner, [note for note in last if note.what != "gone"])
+    ids: dict[str, list[Id]] = {"old": [], "new": [], "text": [], "gone": [], "left": []}
+    written = migration.old.take_over(migration.journal.owner, [note for note in last if note.what not in FORMER])
     for note in last:
         ids["old" if note.id in written or note.what == "key" else note.what].append(require_id(note))
     edited = with_other_texts(migration) if ids["old"] or ids["new"] else set()
@@ -136,7 +137,7 @@ def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> 
             found.discard(require_id(note))
         elif note.what == "text" and made_by.get(require_id(note)) != note.by:
             found.add(require_id(note))
-        elif note.what == "gone" and before is not None and before.what == "key":  # no vector changed
+        elif note.what in FORMER and before is not None and before.what == "key":  # no vector changed
             made_by.pop(require_id(before), None)
             # A new vector may have been made again of what is under the new key.
             if note.id in found or (note.by, note.id) in displaced or "new" in made:

@@ -91,7 +91,8 @@ class Note(NamedTuple):
     mark: int        # tells notes apart, for forget()
     id: Id | None    # None: every row may have changed
     # old, new: that vector came or changed; text: the text did; gone: the row was removed; key: a document came under
-    # this id from the one of its transaction's next note, which is gone, and its vectors came along.
+    # this id from the one of its transaction's next note, and its vectors came along: that id is gone, or only left to
+    # another document, to which the same statement or one before it gave it.
     what: str
     by: int = 0      # the transaction: what one wrote belongs together, whichever of it came first
 

@@ -50,7 +50,8 @@ BEGIN
     INSERT INTO {notes} ({id}, what) VALUES ({old}, 'gone');
   ELSIF TG_ARGV[0] = 'key' THEN
     {move}
-    INSERT INTO {notes} ({id}, what) VALUES ({new}, 'key'), ({old}, 'gone');
+    INSERT INTO {notes} ({id}, what) VALUES ({new}, 'key'), ({old}, CASE WHEN EXISTS (
+      SELECT 1 FROM {documents} d WHERE {of_document} = {of_old}) THEN 'left' ELSE 'gone' END);
   ELSE
     INSERT INTO {notes} ({id}, what) VALUES ({new}, TG_ARGV[0]);
   END IF;
@@ -115,6 +116,7 @@ class Watch:
                  sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self.function),
                  sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.key.columns(),
                                            old=key.columns("OLD"), new=key.columns("NEW"), schemas=key.search_path,
+                                           documents=self.table.name, of_document=key.of("d"), of_old=key.of("OLD"),
                                            remove=remove if apart else sql.SQL(""),
                                            move=move if apart and every else sql.SQL(""),
                                            place=place if apart else sql.SQL("")),
