@@ -28,17 +28,13 @@ void run(const Options& o) {
   const Space input = o.stream.open(o.from);
   translate(translator, input, o.stream.output, options, make_progress(o.common));
   const double seconds = watch.seconds();
-  Json json = {{"command", "translate"},
-               {"from", o.from},
-               {"to", o.to},
-               {"out", o.stream.output},
-               {"rows", input.rows()},
-               {"dim", translator.output_dim()},
+  Json json = {{"command", "translate"}, {"from", o.from},       {"to", o.to},
+               {"out", o.stream.output}, {"rows", input.rows()}, {"dim", translator.output_dim()},
                {"seconds", seconds}};
   if (translator.r2()) {
     json.set("r2", *translator.r2());
-    say(o.common, fmt::format("regressed on the kept rows of both, with an R^2 of {:.3f} on rows left out",
-                              *translator.r2()));
+    say(o.common,
+        fmt::format("regressed on the kept rows of both, with an R^2 of {:.3f} on rows left out", *translator.r2()));
   }
   print_json(o.common, json);
   say(o.common,

@@ -102,7 +102,8 @@ struct Cost {
   std::size_t bytes = 0;  ///< of memory: that of a GPU where it works
 };
 
-/// Of refinement and maps by kernel, which take longest in a fit of spaces with so many rows; 0 if there is neither.
+/// Of what takes longest in a fit of spaces with so many rows: refinement, maps by kernel, the consensus of wide spaces
+/// and the regressions of pairs whose rows are kept; 0 if there is none of them.
 [[nodiscard]] Cost fit_cost(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows);
 
 /// How fit and attach make maps by default: by kernel for the adapter by kernel, by ridge for other adapters and for a

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 
 namespace kedge {
@@ -46,6 +47,13 @@ struct Amount {
     work += k * in * (in / 2 + out) + 2 * in * in * in;  // products, then the tridiagonal form and its basis
     bytes = std::max(bytes, sizeof(double) * (2 * support * (dim + outputs) + 3 * dim * dim));
   }
+  /// Half of the decomposition of all spaces side by side reads memory, and takes longer than its products.
+  void add_consensus(std::size_t dim) {
+    constexpr std::size_t kSlow = 2500, kMatrices = 4;  // narrower ones take less than a few seconds
+    if (dim < kSlow) return;
+    work += 4 * std::pow(static_cast<double>(dim), 3);
+    bytes = std::max(bytes, kMatrices * sizeof(double) * dim * dim);
+  }
   [[nodiscard]] Cost on(Device device) const { return work > 0 ? Cost{work / rate_of(device), bytes} : Cost{}; }
 };
 
@@ -72,6 +80,9 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
     amount.work += refinement_work(*refinement, options, dims, rows);
     amount.bytes = sizeof(float) * refinement_floats(dims, rows, support, anchor_count(options, rows),
                                                      std::min(refinement->batch, rows));
+  }
+  if (std::holds_alternative<Consensus>(options.method)) {
+    amount.add_consensus(std::accumulate(dims.begin(), dims.end(), std::size_t{0}));
   }
   if (is_adapter(options.method, Pairwise::kernel) && dims.size() == 2) {
     amount.add_kernel(support, dims[0], dims[1]);

@@ -45,12 +45,10 @@ EigenRows<double> left_out(const EigenRows<double>& truth, const EigenRows<doubl
   return truth - (seen > 0 ? std::max(1.0, std::sqrt(expected / seen)) : 1.0) * missed;
 }
 
-// As of a ridge, less counts as this. An estimate that low is of far fewer rows than values, and says nothing.
-constexpr double kLeast = -1;
-
+/// Share of the variance.
 double explained(const EigenRows<double>& truth, const EigenRows<double>& found) {
   const double variance = (truth.rowwise() - truth.colwise().mean()).squaredNorm();
-  return variance > 0 ? std::max(kLeast, 1 - (truth - found).squaredNorm() / variance) : 0;
+  return variance > 0 ? 1 - (truth - found).squaredNorm() / variance : 0;
 }
 
 }  // namespace
@@ -89,7 +87,9 @@ void expect_translations(Learned& learned, std::span<const Matrix64> supports) {
       decoded.rowwise() += as_eigen(std::span(other.decoder->bias)).cast<double>();
       const EigenRows<double> found =
           left_out(truth, decoded, other.decoder->fit.r2) + product(off, decode.transpose());
-      if (const double r2 = explained(truth, found); r2 > kLeast) space.translations.push_back({other.space(), r2});
+      const double r2 = explained(truth, found);
+      if (r2 < 0) continue;  // an estimate that low is of fewer rows than values, and tells nothing
+      space.translations.push_back({other.space(), r2});
     }
   }
 }
@@ -103,7 +103,7 @@ Bundle expect_regressions(Bundle bundle, const Progress& progress) {
     for (const std::string& to : sources) {
       if (to == from) continue;
       if (progress) progress({"regressing pairs", done++, pairs, ""});
-      if (const auto r2 = Translator(bundle, from, to).r2(); r2 > kLeast) space.translations.push_back({to, *r2});
+      if (const auto r2 = Translator(bundle, from, to).r2()) space.translations.push_back({to, *r2});
     }
     bundle = bundle.with(std::move(space));
   }

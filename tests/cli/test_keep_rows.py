@@ -101,3 +101,23 @@ def test_a_pair_that_shares_few_rows_takes_the_shared_space_if_that_is_better(ke
 def test_it_is_refused_where_it_adds_nothing(kedge: Kedge, shared: list[str]) -> None:
     kedge.refused(2, "fit", "--space", "a=a.npy", "--space", "b=b.npy", *shared[:2], "--method", "ridge", "--keep-rows",
                   "-o", "x.kedge", says=["ridge", "--keep-rows", "leave it out"])
+
+
+def test_translate_says_what_a_pair_s_own_regression_explains(kedge: Kedge, shared: list[str]) -> None:
+    translate = ["--from", "a", "--to", "b", "-i", "a.npy", "-o", "x.npy"]
+    for bundle, keep in (("kept.kedge", ["--keep-rows"]), ("plain.kedge", [])):
+        kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", *shared, *keep, "-o", bundle)
+    told = kedge.ok("translate", "kept.kedge", *translate).stderr
+    assert "regressed on the kept rows of both, with an R^2 of 0.9" in told
+    assert kedge.json("translate", "kept.kedge", *translate)["r2"] > 0.9
+    assert "r2" not in kedge.json("translate", "plain.kedge", *translate)
+
+
+def test_nothing_is_foretold_of_translations_learned_from_too_few_rows(kedge: Kedge) -> None:
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(100, 80))
+    for name, dim in (("a", 400), ("b", 300)):
+        np.save(kedge.folder / f"{name}.npy", (hidden @ rng.normal(size=(80, dim))
+                                               + 20 * rng.normal(size=(100, dim))).astype(np.float32))
+    fitted = kedge.json("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--support", 60, "-o", "few.kedge")
+    assert [space.get("translations", []) for space in fitted["spaces"]] == [[], []]

@@ -342,7 +342,8 @@ def test_notes_find_their_documents_whatever_moves_where() -> None:
     rng = np.random.default_rng(0)
     for _ in range(500):
         at = dict(enumerate(rng.choice(8, 5, replace=False).tolist()))
-        written, notes = {}, []
+        written: dict[int, int] = {}
+        notes: list[Note] = []
         for statement in range(6):
             one = int(rng.integers(5))
             written[len(notes)] = one
