@@ -34,7 +34,7 @@ void run(const Options& o) {
   if (translator.r2()) {
     json.set("r2", *translator.r2());
     say(o.common,
-        fmt::format("regressed on the kept rows of both, with an R^2 of {:.3f} on rows left out", *translator.r2()));
+        fmt::format("regressed on the kept rows of both, with a cross-validated R^2 of {:.3f}", *translator.r2()));
   }
   print_json(o.common, json);
   say(o.common,

@@ -109,7 +109,7 @@ struct Attachment {
   std::optional<RowCheck> row_check = {};  ///< if there were rows enough to check
   std::optional<WrongPairs> wrong_pairs = {};
   std::shared_ptr<const KeptRows> kept = {};           ///< if the bundle keeps rows
-  std::vector<ExpectedTranslation> translations = {};  ///< into the other sources; known while a fit is made
+  std::vector<ExpectedTranslation> translations = {};  ///< into other sources, if known; only while a fit is made
 
   [[nodiscard]] const std::string& space() const { return map->space(); }
   /// What is known of how it was made; null if that is something else.

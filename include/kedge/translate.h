@@ -31,7 +31,7 @@ class Translator {
   /// What a kernel takes off x; empty without one.
   [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
 
-  /// Share of the variance of the other space's rows that it explains at rows left out, if it was regressed here.
+  /// Share of the variance of the other space's rows that it explains by cross-validation, if it was regressed here.
   [[nodiscard]] std::optional<double> r2() const { return r2_; }
 
   /// x: rows x input_dim, y: rows x output_dim. Throws Error(Code::bad_argument) otherwise.

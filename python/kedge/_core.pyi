@@ -98,7 +98,7 @@ class RelativeMap:
     @property
     def translations(self) -> dict[str, float]:
         """
-        How much of the variance of each other source's rows a translation is expected to explain, at rows that the fit has not seen. Empty for a bundle that was loaded, an adapter, and spaces attached later; unless rows are kept, also for maps by mixture and for similarities other than wip. A source that is replaced leaves those of the others.
+        How much of the variance of each other source's rows a translation is expected to explain, at rows that the fit has not seen. Empty for a bundle that was loaded, an adapter, and spaces attached later; unless rows are kept, also for maps by mixture and for similarities other than wip. A pair is left out if the support has fewer rows than values and less than nothing would be expected. A source that is replaced leaves those of the others.
         """
 
     @property

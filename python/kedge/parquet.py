@@ -210,9 +210,13 @@ def run(given: dict[str, Any]) -> None:
     mapper.transform_file(given["in"], given["out"], rows=given["rows"] or None, device=given["device"] or "cpu",
                           normalize=given["normalize"], in_place=given["in_place"], progress=not given["quiet"])
     seconds = time.monotonic() - began
+    regressed = {"r2": mapper.r2} if isinstance(mapper, Translator) and mapper.r2 is not None else {}
     if given["json"]:
-        print(json.dumps({"command": given["command"], **names, "out": given["out"], "seconds": seconds}))
+        print(json.dumps({"command": given["command"], **names, "out": given["out"], "seconds": seconds, **regressed}))
     if not given["quiet"]:
+        if regressed:
+            print(f"regressed on the kept rows of both, with a cross-validated R^2 of {regressed['r2']:.3f}",
+                  file=sys.stderr)
         print(f"wrote {given['out']}, {seconds:.2f} s", file=sys.stderr)
 
 

@@ -206,8 +206,9 @@ void bind_properties(nb::class_<MapHandle>& c) {
           },
           "How much of the variance of each other source's rows a translation is expected to explain, at rows that the "
           "fit has not seen. Empty for a bundle that was loaded, an adapter, and spaces attached later; unless rows "
-          "are kept, also for maps by mixture and for similarities other than wip. A source that is replaced leaves "
-          "those of the others.")
+          "are kept, also for maps by mixture and for similarities other than wip. A pair is left out if the support "
+          "has fewer rows than values and less than nothing would be expected. A source that is replaced leaves those "
+          "of the others.")
       .def_prop_ro("kernel", &kernel_of,
                    "What makes the map non-linear, if it was made by kernel: 'width', 'strength' and 'whitening' as "
                    "they were chosen, and the arrays 'whitener' (None for the identity), 'rows' and 'coefficients'; "

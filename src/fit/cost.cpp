@@ -49,7 +49,7 @@ struct Amount {
   }
   /// Half of the decomposition of all spaces side by side reads memory, and takes longer than its products.
   void add_consensus(std::size_t dim) {
-    constexpr std::size_t kSlow = 2500, kMatrices = 4;  // narrower ones take less than a few seconds
+    constexpr std::size_t kSlow = 2500, kMatrices = 4;  // narrower ones take a few seconds at most
     if (dim < kSlow) return;
     work += 4 * std::pow(static_cast<double>(dim), 3);
     bytes = std::max(bytes, kMatrices * sizeof(double) * dim * dim);

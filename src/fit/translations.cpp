@@ -69,7 +69,8 @@ std::shared_ptr<const KeptRows> keep_rows(const Matrix64& support, std::span<con
 }
 
 void expect_translations(Learned& learned, std::span<const Matrix64> supports) {
-  const std::vector<std::size_t> rows = some_rows(learned.right, learned.anchors.targets.rows());
+  const std::size_t support_rows = learned.anchors.targets.rows();
+  const std::vector<std::size_t> rows = some_rows(learned.right, support_rows);
   if (rows.size() < 2) return;
   const EigenRows<double> targets = as_eigen(learned.anchors.targets.view())(rows, Eigen::all).cast<double>();
   for (std::size_t i = 0; i < supports.size(); ++i) {
@@ -88,8 +89,9 @@ void expect_translations(Learned& learned, std::span<const Matrix64> supports) {
       const EigenRows<double> found =
           left_out(truth, decoded, other.decoder->fit.r2) + product(off, decode.transpose());
       const double r2 = explained(truth, found);
-      if (r2 < 0) continue;  // an estimate that low is of fewer rows than values, and tells nothing
-      space.translations.push_back({other.space(), r2});
+      const bool few = support_rows < std::max(supports[i].cols(), supports[j].cols());
+      if (r2 < 0 && few) continue;  // far too low: with more rows it may be much of the variance
+      space.translations.push_back({other.space(), std::max(r2, -1.0)});
     }
   }
 }

@@ -13,6 +13,7 @@ namespace kedge {
                                                         std::span<const std::size_t> places = {});
 
 /// How much of each other source's rows every source's translation should explain, through the shared space.
+/// Where the support has fewer rows than values, a pair is left out if less than nothing is expected.
 void expect_translations(Learned& learned, std::span<const Matrix64> supports);
 
 /// The same in a bundle that keeps rows, whose translations are regressed pair by pair.

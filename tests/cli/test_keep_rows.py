@@ -108,16 +108,22 @@ def test_translate_says_what_a_pair_s_own_regression_explains(kedge: Kedge, shar
     for bundle, keep in (("kept.kedge", ["--keep-rows"]), ("plain.kedge", [])):
         kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", *shared, *keep, "-o", bundle)
     told = kedge.ok("translate", "kept.kedge", *translate).stderr
-    assert "regressed on the kept rows of both, with an R^2 of 0.9" in told
+    assert "regressed on the kept rows of both, with a cross-validated R^2 of 0.9" in told
     assert kedge.json("translate", "kept.kedge", *translate)["r2"] > 0.9
     assert "r2" not in kedge.json("translate", "plain.kedge", *translate)
+    kedge.ok("translate", "kept.kedge", *translate[:-1], "x.parquet")
+    assert kedge.json("translate", "kept.kedge", "--from", "b", "--to", "a", "-i", "x.parquet", "-o",
+                      "y.parquet")["r2"] > 0.9
 
 
 def test_nothing_is_foretold_of_translations_learned_from_too_few_rows(kedge: Kedge) -> None:
     rng = np.random.default_rng(0)
-    hidden = rng.normal(size=(100, 80))
+    hidden = rng.normal(size=(1000, 80))
     for name, dim in (("a", 400), ("b", 300)):
-        np.save(kedge.folder / f"{name}.npy", (hidden @ rng.normal(size=(80, dim))
-                                               + 20 * rng.normal(size=(100, dim))).astype(np.float32))
-    fitted = kedge.json("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--support", 60, "-o", "few.kedge")
-    assert [space.get("translations", []) for space in fitted["spaces"]] == [[], []]
+        rows = hidden @ rng.normal(size=(80, dim)) + 20 * rng.normal(size=(1000, dim))
+        np.save(kedge.folder / f"{name}.npy", rows.astype(np.float32))
+    fit = ["fit", "--space", "a=a.npy", "--space", "b=b.npy", "-o", "few.kedge"]
+    told = {rows: [space.get("translations", []) for space in kedge.json(*fit, "--support", rows)["spaces"]]
+            for rows in (60, 1000)}
+    assert told[60] == [[], []]
+    assert [[one["to"] for one in space] for space in told[1000]] == [["b"], ["a"]]

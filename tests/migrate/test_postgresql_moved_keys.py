@@ -211,6 +211,29 @@ def test_a_change_of_key_in_two_batches_of_notes(applied: psycopg.Connection, in
     require_near(shown(sql, 1005, into), unit(spaces()[1])[one])
 
 
+@pytest.mark.parametrize("into", ["column"])
+def test_one_statement_has_more_notes_than_a_batch(applied: psycopg.Connection, into: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = applied
+    may_exchange(sql)
+    assert run("cutover", "-q") == 0
+    batch, one, notes = 16, free(), PostgresStore.notes
+
+    def few(self: PostgresStore, owner: str, seen: bool = False, size: int = batch, after: int = 0) -> list[Note]:
+        return notes(self, owner, seen, size, after)
+
+    monkeypatch.setattr("kedge.migrate.apply.BATCH_ROWS", batch)
+    monkeypatch.setattr(PostgresStore, "notes", few)
+    # Others, that had a vector of the new model, wait for top-up.
+    before = {key: np.array(shown(sql, key, into)) for key in range(ROWS) if key not in drawn()}
+    before[one] = unit(spaces()[1])[one]
+    embed(sql, into, one, one)
+    sql.execute("UPDATE docs SET id = id + 1")
+    assert run("cutover", "-q") == 0
+    for key, vector in before.items():
+        require_near(shown(sql, key + 1, into), vector)
+
+
 @pytest.mark.parametrize("into", [""])
 def test_a_document_that_goes_while_it_finishes(applied: psycopg.Connection, into: str,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +358,9 @@ def test_notes_follow_a_document() -> None:
                       Note(5, "c", "key", 6), Note(6, "b", "left", 6), Note(7, "b", "key", 6), Note(8, "c", "left", 6)]
     assert [(note.id, note.what) for note in with_moves(then_exchanged)] == [
         ("c", "new"), ("b", "old"), ("c", "moved"), ("a", "gone"), ("c", "moved"), ("b", "moved")]
+    inserted_instead = [Note(1, "a", "new", 5), Note(2, "b", "key", 6), Note(3, "a", "left", 6)]
+    assert [(note.id, note.what) for note in with_moves(inserted_instead)] == [
+        ("b", "new"), ("b", "moved"), ("a", "gone")], "of an id that an INSERT has filled, nothing is known"
 
 
 def test_notes_find_their_documents_whatever_moves_where() -> None:

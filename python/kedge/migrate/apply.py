@@ -2,9 +2,10 @@
 """apply: every old vector translated into the new place, beside the old one, which stays as it is."""
 from __future__ import annotations
 
+import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -182,7 +183,8 @@ def by_notes(migration: Migration) -> dict[str, int]:
     seen = not migration.switched  # what a cutover kept for a rollback is to be caught up after that
     notes = old.notes(owner, seen)
     while notes:
-        full, notes = len(notes) == BATCH_ROWS, whole_moves(notes)
+        full = len(notes) == BATCH_ROWS
+        notes = whole_moves(read_on(old, owner, seen, notes) if full else notes)
         # After a cutover a document may have a new vector alone, so comparing would take it for one that is gone.
         if any(note.id is None for note in notes):
             if not migration.switched:
@@ -197,17 +199,41 @@ def by_notes(migration: Migration) -> dict[str, int]:
     return caught
 
 
+def read_on(old: Store, owner: str, seen: bool, notes: list[Note]) -> list[Note]:
+    """A batch, to the end of its last transaction if that moves documents, or to as much as there is memory for: what
+    one statement moves is known from all of its notes."""
+    moving = {note.by for note in notes if note.what == "key"}
+    while notes[-1].by in moving and len(notes) < MOST_MOVES:
+        more = old.notes(owner, seen, after=notes[-1].mark)
+        moving |= {note.by for note in more if note.what == "key"}
+        notes = [*notes, *more]
+        if len(more) < BATCH_ROWS:
+            break
+    return notes
+
+
+MOST_MOVES = 64 * BATCH_ROWS  # notes: some 50 MB
 OLD_CAME = {"old", "gone", "key", "moved"}  # after such a note, a translation may be of an earlier vector
 
 
 def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
-    """Translates the rows of these notes again and removes those that are gone. A vector that the application put into
-    the new place itself is the new model's own, and stays."""
-    journal, new = migration.journal, migration.new
+    """Translates the rows of these notes again and removes those that are gone."""
     about: dict[Id, list[Note]] = {}
     # After a cutover an old vector may be out of date, and the new one goes along where a key changes.
     for note in with_moves(notes):
         about.setdefault(require_id(note), []).append(note)
+    # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
+    moves = {note.by for note in notes if note.what == "gone"} if migration.new.moves_as_new else set()
+    caught, ids = {"arrived": 0, "changed": 0, "removed": 0}, iter(about)
+    while some := list(itertools.islice(ids, BATCH_ROWS)):
+        caught = sums(caught, follow_some(migration, {key: about[key] for key in some}, moves))
+    return caught
+
+
+def follow_some(migration: Migration, about: dict[Id, list[Note]], moves: Collection[int]) -> dict[str, int]:
+    """The same of some documents. A vector that the application put into the new place itself is the new model's own,
+    and stays. moves: the transactions that may have moved rows to other partitions."""
+    journal, new = migration.journal, migration.new
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
     whats = {key: {note.what for note in found} for key, found in about.items()}
@@ -221,8 +247,6 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     for key in whole:
         del about[key], there[key]
         old.pop(key, None)
-    # A row that moves to another partition is noted as one that went and one that came, with whatever vector it has.
-    moves = {note.by for note in notes if note.what == "gone"} if new.moves_as_new else set()
     theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)
               and not any(note.what == "new" and note.by in moves for note in found)}
     known = [key for key in theirs if key in old]

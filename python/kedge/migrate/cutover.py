@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._errors import Error
 from .apply import catch_up, sums, write_real, wrote_new_last
 from .migration import Migration
+from .moved import FORMER
 from .rollback import with_other_texts
 from .store import Note
 from .types import Found, Id
@@ -108,7 +109,7 @@ def not_embedded_since(migration: Migration) -> list[Id]:
     now, only a new vector is surely of the text that is there."""
     unread: dict[Id, list[Note]] = {}
     for note in migration.old.every_note(migration.journal.owner):
-        if note.id is not None and note.what != "gone":
+        if note.id is not None and note.what not in FORMER:
             unread.setdefault(note.id, []).append(note)
     real = migration.journal.real()
     return [*(key for key, notes in unread.items() if not wrote_new_last(notes)),

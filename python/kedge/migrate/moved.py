@@ -25,9 +25,11 @@ def with_moves(notes: Iterable[Note]) -> list[Note]:
         came = None if place is None else found[place]
         if note.what in FORMER and note.id is not None and came is not None and came.what == "key":
             assert place is not None
-            own = displaced.pop((note.by, note.id), None) if note.what == "left" else None
-            if own is None:
+            if note.what == "left" and (note.by, note.id) in displaced:
+                own = displaced.pop((note.by, note.id))
+            else:
                 own = taken(found, places.pop(note.id, ()))
+                note = note._replace(what="gone")  # nobody came yet, or by an INSERT; who comes takes this note away
             others = taken(found, (n for n in places[came.id] if n != place))
             if came.mark in before_others_left:
                 displaced[note.by, came.id] = others
@@ -43,8 +45,9 @@ def with_moves(notes: Iterable[Note]) -> list[Note]:
 
 
 def displacing(notes: Iterable[Note]) -> set[int]:
-    """Marks of the notes 'key' under an id that another document has yet to leave, in the same statement. There one
-    comes for each that leaves, noted in any order, except for the first that comes to an id that nobody has."""
+    """Marks of the notes 'key' under an id that another document leaves in the same statement, and has yet to. At an id
+    that is taken, a statement notes one 'key' and one 'left', in any order; at a free one, a 'key' alone comes first.
+    """
     found: set[int] = set()
     events: collections.defaultdict[tuple[int, Id | None], list[Note]] = collections.defaultdict(list)
     for note in notes:

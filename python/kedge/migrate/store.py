@@ -90,9 +90,9 @@ class Note(NamedTuple):
     """One change that others made, as the store noted it when it happened."""
     mark: int        # tells notes apart, for forget()
     id: Id | None    # None: every row may have changed
-    # old, new: that vector came or changed; text: the text did; gone: the row was removed; key: a document came under
-    # this id from the one of its transaction's next note, and its vectors came along: that id is gone, or only left to
-    # another document, to which the same statement or one before it gave it.
+    # old, new: that vector came or changed; text: the text did; gone: nobody has this id now; key: a document got this
+    # id, and its vectors came along; its transaction's next note has its former id; left: as gone, but another document
+    # has it by the end of the same statement.
     what: str
     by: int = 0      # the transaction: what one wrote belongs together, whichever of it came first
 
