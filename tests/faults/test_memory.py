@@ -3,7 +3,8 @@
 
 Below the address space that the dynamic loader needs for the libraries, no line of kedge has run yet; that limit is
 found first, and all others start above it. The message is kedge's own and the exit code 1, unless a library ends the
-process itself: OpenBLAS while it is loaded (by SIGINT) and libgomp (by exit), if a thread cannot be started."""
+process itself: OpenBLAS while it is loaded (by SIGINT) and libgomp (by exit), if a thread cannot be started, and
+OpenBLAS (by exit) if a product finds no memory for its notes."""
 import contextlib
 import os
 import pathlib
@@ -102,6 +103,8 @@ def checked(done: subprocess.CompletedProcess[str], found: dict[str, Content], w
     assert done.returncode == 1, (limit, done.returncode, done.stderr)
     if "libgomp: Thread creation failed" in done.stderr:
         return "exit 1, a message of libgomp"
+    if "OpenBLAS: malloc failed" in done.stderr:
+        return "exit 1, a message of OpenBLAS"
     assert "kedge: " in done.stderr, (limit, done.stderr)
     said = done.stderr[done.stderr.index("kedge: "):]
     assert "memory" in said or "threads" in said, (limit, done.stderr)
