@@ -89,11 +89,15 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
     amount.add_kernel(support, dims[1], dims[0]);
   } else {
     const bool by_kernel = makes_kernels(options);
-    const auto add_pair = by_kernel ? &Amount::add_kernel : &Amount::add_ridge;
     for (std::size_t from = 0; from < dims.size(); ++from) {
       if (by_kernel) amount.add_kernel(support, dims[from], anchor_count(options, rows));
       for (std::size_t to = 0; to < dims.size() && options.keep_rows; ++to) {
-        if (to != from) (pairs.*add_pair)(support, dims[from], dims[to]);
+        if (to == from) continue;
+        if (by_kernel) {
+          pairs.add_kernel(support, dims[from], dims[to]);
+        } else {
+          pairs.add_ridge(support, dims[from], dims[to]);
+        }
       }
     }
   }

@@ -45,10 +45,10 @@ EigenRows<double> left_out(const EigenRows<double>& truth, const EigenRows<doubl
   return truth - (seen > 0 ? std::max(1.0, std::sqrt(expected / seen)) : 1.0) * missed;
 }
 
-/// Share of the variance.
+/// As of a ridge, -1 is the least.
 double explained(const EigenRows<double>& truth, const EigenRows<double>& found) {
   const double variance = (truth.rowwise() - truth.colwise().mean()).squaredNorm();
-  return variance > 0 ? 1 - (truth - found).squaredNorm() / variance : 0;
+  return variance > 0 ? std::max(-1.0, 1 - (truth - found).squaredNorm() / variance) : 0;
 }
 
 }  // namespace
@@ -90,8 +90,8 @@ void expect_translations(Learned& learned, std::span<const Matrix64> supports) {
           left_out(truth, decoded, other.decoder->fit.r2) + product(off, decode.transpose());
       const double r2 = explained(truth, found);
       const bool few = support_rows < std::max(supports[i].cols(), supports[j].cols());
-      if (r2 < 0 && few) continue;  // far too low: with more rows it may be much of the variance
-      space.translations.push_back({other.space(), std::max(r2, -1.0)});
+      if (r2 < 0 && few) continue;  // far too low: -.4 was said where .7 was true
+      space.translations.push_back({other.space(), r2});
     }
   }
 }

@@ -212,7 +212,7 @@ def read_on(old: Store, owner: str, seen: bool, notes: list[Note]) -> list[Note]
     return notes
 
 
-MOST_MOVES = 64 * BATCH_ROWS  # notes: some 50 MB
+MOST_MOVES = 64 * BATCH_ROWS  # notes: 120 MB with what is made of them
 OLD_CAME = {"old", "gone", "key", "moved"}  # after such a note, a translation may be of an earlier vector
 
 
